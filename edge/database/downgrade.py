@@ -101,15 +101,21 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
             connection.execute(f'DROP {item.kind} "{item.name}"')
         elif item.kind == "index" and item not in required:
             connection.execute(f'DROP INDEX "{item.name}"')
+    waiting, former = _former_log(connection, number)
     dropped = dict(_drop_tables(connection, present, {item.name for item in allowed}))
     dropped |= _leave_out_values(connection, number)
     _unpack_reads(connection, number)
     for item in sorted(required - present):
-        if item.kind == "table":
+        if item.kind == "table" and item.name in waiting:
+            connection.execute(item.sql)
+            connection.executemany(f"INSERT INTO {item.name} (kind, key) VALUES (?, ?)", waiting[item.name])
+        elif item.kind == "table":
             _rebuild(connection, item)
             if connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
                 raise SetupError(f"Records of {item.name} refer to records that only a newer release has")
     _create(connection, required | (present & allowed))
+    for statement in former:
+        connection.execute(statement)
     if number <= triggers.LAST_WITH_NEWEST_SEEN and "track_newest_added" in {item.name for item in present}:
         connection.execute("DROP TRIGGER IF EXISTS track_newest_read")
         connection.execute(triggers.NEWEST_SEEN)
@@ -117,6 +123,30 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
     connection.execute(f"PRAGMA user_version = {number:d}")
     _check_result(connection, required, allowed)
     return dropped
+
+
+def _former_log(connection: sqlite3.Connection, number: int) -> tuple[dict[str, list[tuple[int, int]]], list[str]]:
+    """Return what waits for events, as rows of the table that earlier releases have for it, and their triggers."""
+    if number > triggers.LAST_WITH_FORMER_LOG or not _columns(connection, "follower"):
+        return {}, []
+    followers = {name for (name,) in connection.execute("SELECT name FROM follower")}
+    waiting = connection.execute(_WAITING).fetchall()
+    connection.execute("DELETE FROM change WHERE kind > 11")
+    tables = {item.name for item in migrate.known_schema(number)[0]}
+    return {"event_candidate": waiting}, [
+        statement
+        for statement, needed_by in triggers.former_log()
+        if followers & needed_by and triggers.tables_of(statement) <= tables
+    ]
+
+
+# Kinds of changes, and their kinds in `event_candidate`: 1 a track, 2 an asset without one, 3 a record, 4 a passage and
+# 5 sensor values.
+_WAITING = """
+    SELECT CASE kind WHEN 1 THEN 1 WHEN 12 THEN 2 WHEN 2 THEN 3 WHEN 8 THEN 4 ELSE 5 END, a FROM change
+    WHERE seq > (SELECT position FROM follower WHERE name = 'events')
+    AND (kind IN (1, 12, 13) OR kind IN (2, 8) AND c = 1) ORDER BY seq
+"""
 
 
 def _drop_tables(

@@ -12,7 +12,7 @@ from sqlite3 import complete_statement
 from typing import NamedTuple
 
 from edge import clock
-from edge.database import known_databases, triggers
+from edge.database import change_log, known_databases, triggers
 from edge.database.connection import FILE_NAME, execute, open_database, writing
 from edge.database.instance import move_badge_key_out
 from edge.errors import Damaged, SetupError
@@ -43,6 +43,9 @@ def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
         move_badge_key_out(data_dir)
     for number, (name, sql) in enumerate(missing, start=present + 1):
         _apply(number, name, sql)
+    if len(steps) > triggers.LAST_WITH_FORMER_LOG:
+        with writing():
+            change_log.install()
     if execute("SELECT 1 FROM sqlite_schema WHERE name = 'track_newest_added'").fetchone():
         for statement in triggers.NEWEST_TRACK.values():  # those of an earlier release have other names
             execute(statement)
@@ -101,7 +104,7 @@ def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
         create_schema(fresh, number)
         always = schema_of(fresh)
         tables = {item.name for item in always if item.kind == "table"}
-        for statement in (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values()):
+        for statement in triggers.optional(number):
             if triggers.tables_of(statement) <= tables:  # a trigger without its table would stop every write
                 fresh.execute(statement)
         for statement in OF_LITESTREAM:

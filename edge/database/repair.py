@@ -66,7 +66,9 @@ def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovere
         with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
             fresh.execute("PRAGMA auto_vacuum = incremental")  # as in every new database; see edge.database.migrate
             built = _build(fresh, number, trees, source, copy)
-            for statement in _optional_triggers(forest, before):  # last, since recovered rows are not changes to report
+            for statement in _optional_triggers(
+                number, forest, before
+            ):  # last, since recovered rows are not changes to report
                 fresh.execute(statement)
             fresh.execute("COMMIT")
             rows = {name: _count(fresh, name) for name in trees if _is_kept(trees[name])}
@@ -272,10 +274,10 @@ def _index_missing(fresh: sqlite3.Connection) -> None:
             )
 
 
-def _optional_triggers(forest: Forest, before: Forest | None) -> list[str]:
+def _optional_triggers(schema: int, forest: Forest, before: Forest | None) -> list[str]:
     """Return the optional triggers that the database had."""
     present = {name for one in (forest, before) if one for kind, name, _ in schema_rows(one) if kind == "trigger"}
-    known = (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values())
+    known = triggers.optional(schema)
     return [statement for statement in known if present & set(statement.replace(".", " ").split())]
 
 

@@ -1,129 +1,114 @@
-"""Optional triggers, which exist only while sync, outbound events or lists of many assets need them.
+"""Optional triggers, which exist only while somebody follows the log of changes, or for lists of many assets.
 
 They are part of the schema, and a backup with any other trigger is refused. To change one, add a migration that creates
 it again. They name the schema `main`, because rows that PostgreSQL lends are in a temporary table `history`, and SQLite
-would add the triggers to that one. No event trigger fires for reads that only change a last-seen time, since those are
-nearly all writes of an ingest batch.
+would add the triggers to that one. No trigger of the log fires for reads that only change a last-seen time, since those
+are nearly all writes of an ingest batch.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from enum import StrEnum
+from importlib.resources import files
 from typing import NamedTuple
 
-_MASTER = {
-    "change_asset_added": ("INSERT ON asset", "2, new.id, NULL"),
-    "change_asset_changed": ("UPDATE ON asset", "2, new.id, NULL"),
-    "change_location_added": ("INSERT ON location", "3, new.id, NULL"),
-    "change_location_changed": ("UPDATE ON location", "3, new.id, NULL"),
-    "change_tag_added": (
-        "INSERT ON tag",
-        "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL",
-    ),
-    "change_tag_changed": (
-        "UPDATE ON tag",
-        "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL",
-    ),
-}
-_TRACKING = {
-    "change_stay_added": ("INSERT ON history", "1, new.position_no, new.observed_at"),
-    "change_stay_changed": ("UPDATE ON history", "1, new.position_no, new.observed_at"),
-    # Retention moves the horizon first, so its deletions are not changes.
-    "change_stay_removed": (
-        "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM target)",
-        "1, old.position_no, old.observed_at",
-    ),
-    # If several people scanned the same history row, one undo leaves the row.
-    "change_scan_undone": (
-        "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL",
-        "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at",
-    ),
-    # No trigger for track updates: it would fire for every read. See the table `told`.
-    "change_track_removed": ("DELETE ON track", "6, old.no, NULL"),
-    "change_reader_renamed": ("UPDATE OF name ON reader WHEN new.name <> old.name", "4, new.id, NULL"),
-    "change_person_renamed": ("UPDATE OF name ON person WHEN new.name <> old.name", "5, new.id, NULL"),
-}
+
+class Follower(StrEnum):
+    """Who follows the log of changes; see `edge.database.change_log`."""
+
+    SITE = "site"  # tells its hub everything
+    HUB = "hub"  # tells its sites about assets
+    UPSTREAM = "upstream"  # tells a service with the v1 API about records
+    FEED = "feed"  # has readers of the open feed
+    EVENTS = "events"  # has destinations or rules
 
 
-def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
-    return {
-        name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} "
-        f"BEGIN INSERT INTO change (kind, a, b) VALUES ({values}); END"
-        for name, (event, values) in events.items()
-    }
+class Logged(NamedTuple):
+    """A write that is logged: the event, the columns kind, a, b and c of the row, or statements, and for whom."""
+
+    event: str
+    values: str
+    followers: frozenset[Follower]
+
+    def statement(self, name: str) -> str:
+        """Return SQL that creates the trigger."""
+        values = self.values
+        body = values if values.endswith(";") else f"INSERT INTO change (kind, a, b, c) VALUES ({values});"
+        return f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {self.event} BEGIN {body} END"
 
 
-# Triggers by name. A site feeds tracking data too; a hub feeds master data only.
-FEED_OF_HUB = _feed(_MASTER)
-FEED_OF_SITE = _feed({**_MASTER, **_TRACKING})
-
-_AGAIN_TRACKS = "INSERT INTO change (kind, a) SELECT 11, no FROM track WHERE asset_id = {0}.asset_id; "
-_AGAIN_PASSAGES = (
-    "INSERT INTO change (kind, a, b) SELECT 8, no, organization_id FROM passage WHERE asset_id = {0}.asset_id; "
+_ALL = frozenset(Follower)
+_SITE, _FEED, _EVENTS = (frozenset({one}) for one in (Follower.SITE, Follower.FEED, Follower.EVENTS))
+_COPIES = _SITE | _FEED
+# Retention moves the horizons first, so its deletions are not changes.
+_IF_KEPT = (
+    "WHEN old.observed_at + old.seen_for >= "
+    "(SELECT min(horizon) FROM (SELECT horizon FROM target UNION ALL SELECT horizon FROM feed))"
+)
+_IF_FED = "WHEN old.at >= (SELECT horizon FROM feed)"
+_IF_RENAMED = "WHEN new.name <> old.name"
+_IF_OTHER_ASSET = "WHEN new.asset_id <> old.asset_id OR new.site_no IS NOT old.site_no"
+_IF_OTHER_PLACE = "WHEN new.location_id <> old.location_id"
+_IF_MOVED = f"{_IF_OTHER_PLACE} OR new.asset_id <> old.asset_id OR new.is_newest <> old.is_newest"
+_OF_TAG = "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL, 1"
+_OF_SCAN = (
+    "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at, NULL"
+)
+_OF_PASSAGE = "8, new.no, new.organization_id, iif(new.direction <> old.direction, 1, NULL)"
+_OF_POSITION = "12, new.asset_id, NULL, NULL"
+_AGAIN = (
+    "INSERT INTO change (kind, a) SELECT 11, no FROM track WHERE asset_id = row.asset_id; "
+    "INSERT INTO change (kind, a, b) SELECT 8, no, organization_id FROM passage WHERE asset_id = row.asset_id;"
 )
 _AGAIN_PEOPLE = (
     "INSERT INTO change (kind, a) SELECT 11, no FROM tracked_person p CROSS JOIN track t ON t.asset_id = p.asset_id "
     "WHERE t.organization_id = new.organization_id; "
     "INSERT INTO change (kind, a, b) SELECT 8, no, organization_id FROM tracked_person p "
-    "CROSS JOIN passage g ON g.asset_id = p.asset_id WHERE g.organization_id = new.organization_id; "
+    "CROSS JOIN passage g ON g.asset_id = p.asset_id WHERE g.organization_id = new.organization_id;"
 )
-_IS_NOT_FED_FOR_HUB = "WHEN new.site_no IS NOT NULL OR NOT EXISTS (SELECT 1 FROM target)"
 
-
-def _feed_of_readers(events: dict[str, tuple[str, str]]) -> dict[str, str]:
-    return {
-        name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
-        for name, (event, body) in events.items()
-    }
-
-
-# Triggers for the readers of the open feed (`edge.feed`), with those of sync that they share. `b` of a removed row is
-# its organization. Retention moves the horizon first here, too.
-FEED_OF_READERS = {
-    **_feed({**_MASTER, **{name: _TRACKING[name] for name in ("change_stay_added", "change_stay_changed")}}),
-    **_feed(
-        {
-            "feed_stay_removed": (
-                "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM feed)",
-                "1, old.position_no, old.observed_at",
-            ),
-            "feed_track_removed": ("DELETE ON track", "6, old.no, old.organization_id"),
-            "feed_passage_added": (
-                f"INSERT ON passage {_IS_NOT_FED_FOR_HUB}",
-                "8, new.no, new.organization_id",
-            ),
-            "feed_passage_changed": (
-                f"UPDATE ON passage {_IS_NOT_FED_FOR_HUB}",
-                "8, new.no, new.organization_id",
-            ),
-            "feed_passage_removed": (
-                "DELETE ON passage WHEN old.at >= (SELECT horizon FROM feed)",
-                "8, old.no, old.organization_id",
-            ),
-            "feed_door_added": ("INSERT ON door", "9, new.id, NULL"),
-            "feed_door_changed": ("UPDATE ON door", "9, new.id, NULL"),
-            "feed_site_added": ("INSERT ON site", "10, new.no, NULL"),
-            "feed_site_changed": ("UPDATE OF code, name, removed_at ON site", "10, new.no, NULL"),
-            "feed_track_moved": (
-                "UPDATE OF asset_id, site_no ON track "
-                "WHEN new.asset_id <> old.asset_id OR new.site_no IS NOT old.site_no",
-                "11, new.no, NULL",
-            ),
-        }
-    ),
-    # Positions of people may begin or cease to be hidden.
-    **_feed_of_readers(
-        {
-            "feed_person_added": ("INSERT ON tracked_person", (_AGAIN_TRACKS + _AGAIN_PASSAGES).format("new")),
-            "feed_person_removed": ("DELETE ON tracked_person", (_AGAIN_TRACKS + _AGAIN_PASSAGES).format("old")),
-            # Two locations became one, so old stays change their location: readers start again with a copy.
-            "feed_source_moved": (
-                "UPDATE OF location_id ON source WHEN new.location_id <> old.location_id",
-                "DELETE FROM feed_mark; ",
-            ),
-            "feed_people_shown": ("INSERT ON people_setting", _AGAIN_PEOPLE),
-        }
-    ),
+# All writes that are logged, by the name of their trigger; `edge.database.change_log.Kind` has the kinds and columns.
+# The 1 in `c` of records and passages is for events: without it, the row is only sent again. `b` of a passage and of a
+# removed track is its organization.
+LOGGED = {
+    f"change_{name}": Logged(event, values, followers)
+    for name, event, values, followers in (
+        ("asset_added", "INSERT ON asset", "2, new.id, NULL, 1", _ALL),
+        ("asset_changed", "UPDATE ON asset", "2, new.id, NULL, 1", _ALL),
+        ("location_added", "INSERT ON location", "3, new.id, NULL, 1", _ALL - _EVENTS),
+        ("location_changed", "UPDATE ON location", "3, new.id, NULL, 1", _ALL - _EVENTS),
+        ("tag_added", "INSERT ON tag", _OF_TAG, _ALL),
+        ("tag_changed", "UPDATE ON tag", _OF_TAG, _ALL),
+        ("stay_added", "INSERT ON history", "1, new.position_no, new.observed_at, NULL", _COPIES | _EVENTS),
+        ("stay_changed", "UPDATE ON history", "1, new.position_no, new.observed_at, NULL", _COPIES),
+        ("stay_removed", f"DELETE ON history {_IF_KEPT}", "1, old.position_no, old.observed_at, NULL", _COPIES),
+        # If several people scanned the same history row, one undo leaves the row.
+        ("scan_undone", "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL", _OF_SCAN, _SITE),
+        # No trigger for other updates of tracks: it would fire for every read. See the table `told`.
+        ("track_removed", "DELETE ON track", "6, old.no, old.organization_id, NULL", _COPIES),
+        ("track_moved", f"UPDATE OF asset_id, site_no ON track {_IF_OTHER_ASSET}", "11, new.no, NULL, NULL", _FEED),
+        ("reader_renamed", f"UPDATE OF name ON reader {_IF_RENAMED}", "4, new.id, NULL, NULL", _SITE),
+        ("person_renamed", f"UPDATE OF name ON person {_IF_RENAMED}", "5, new.id, NULL, NULL", _SITE),
+        ("passage_added", "INSERT ON passage", "8, new.no, new.organization_id, 1", _COPIES | _EVENTS),
+        ("passage_decided", "UPDATE ON passage", _OF_PASSAGE, _COPIES | _EVENTS),
+        ("passage_removed", f"DELETE ON passage {_IF_FED}", "8, old.no, old.organization_id, NULL", _FEED),
+        ("door_added", "INSERT ON door", "9, new.id, NULL, NULL", _FEED),
+        ("door_changed", "UPDATE ON door", "9, new.id, NULL, NULL", _FEED),
+        ("site_added", "INSERT ON site", "10, new.no, NULL, NULL", _FEED),
+        ("site_changed", "UPDATE OF code, name, removed_at ON site", "10, new.no, NULL, NULL", _FEED),
+        # Positions of people may begin or cease to be hidden.
+        ("people_setting", "INSERT ON people_setting", _AGAIN_PEOPLE, _FEED),
+        ("people_added", "INSERT ON tracked_person", _AGAIN.replace("row", "new"), _FEED),
+        ("people_removed", "DELETE ON tracked_person", _AGAIN.replace("row", "old"), _FEED),
+        # Two locations became one, so old stays change their location: readers start again with a copy.
+        ("source_moved", f"UPDATE OF location_id ON source {_IF_OTHER_PLACE}", "DELETE FROM feed_mark;", _FEED),
+        ("position", f"UPDATE OF location_id, asset_id, is_newest ON track {_IF_MOVED}", _OF_POSITION, _EVENTS),
+        ("position_lost", "DELETE ON track", "12, old.asset_id, NULL, NULL", _EVENTS),
+        ("value_added", "INSERT ON asset_value", "13, new.asset_id, NULL, NULL", _EVENTS),
+        ("value_changed", "UPDATE ON asset_value", "13, new.asset_id, NULL, NULL", _EVENTS),
+    )
 }
 
 _NEWEST = (
@@ -446,44 +431,39 @@ EPCIS_TRIGGERS = {
     )
 }
 
-OPTIONAL = (
-    *{**FEED_OF_SITE, **FEED_OF_READERS}.values(),
-    *NEWEST_TRACK.values(),
-    NEWEST_SEEN,
-    *DIGESTS.values(),
-    *COPY_DIGESTS.values(),
-    *PAST_STAYS.values(),
-    *EPCIS_TRIGGERS.values(),
-)
 
-
-_EVENTS = {
-    "event_stay_added": ("INSERT ON history", "1, new.position_no"),
-    "event_moved": (
-        "UPDATE OF location_id, asset_id, is_newest ON track WHEN new.location_id <> old.location_id "
-        "OR new.asset_id <> old.asset_id OR new.is_newest <> old.is_newest",
-        "1, new.no",
-    ),
-    "event_track_removed": ("DELETE ON track", "2, old.asset_id"),
-    "event_asset_added": ("INSERT ON asset", "3, new.id"),
-    "event_asset_changed": ("UPDATE ON asset", "3, new.id"),
-    "event_tag_added": ("INSERT ON tag WHEN new.asset_id IS NOT NULL", "3, new.asset_id"),
-    "event_tag_changed": ("UPDATE ON tag WHEN new.asset_id IS NOT NULL", "3, new.asset_id"),
-}
-
-EVENT_TRIGGERS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} "
-    f"BEGIN INSERT INTO event_candidate (kind, key) VALUES ({values}); END"
-    for name, (event, values) in _EVENTS.items()
-}
-
-
-# Those that record changes of stays: for the feed, webhooks and events. A move of the stays to PostgreSQL is none.
+# Those that record changes of stays: for followers and webhooks. A move of the stays to PostgreSQL is none.
 OF_STAYS = {
-    name: statement
-    for name, statement in {**FEED_OF_SITE, **FEED_OF_READERS, **EPCIS_TRIGGERS, **EVENT_TRIGGERS}.items()
-    if " ON history " in statement.partition(" BEGIN ")[0] + " "
+    *(name for name, one in LOGGED.items() if " ON history" in one.event),
+    *(name for name in EPCIS_TRIGGERS if name.startswith("epcis_stay_")),
 }
+
+
+def optional(schema: int) -> list[str]:
+    """Return the statements of the optional triggers that databases with this schema may have."""
+    return [
+        *(statement for statement, _ in former_log() if schema <= LAST_WITH_FORMER_LOG),
+        *(one.statement(name) for name, one in LOGGED.items() if schema > LAST_WITH_FORMER_LOG),
+        *NEWEST_TRACK.values(),
+        NEWEST_SEEN,
+        *DIGESTS.values(),
+        *COPY_DIGESTS.values(),
+        *PAST_STAYS.values(),
+        *EPCIS_TRIGGERS.values(),
+    ]
+
+
+LAST_WITH_FORMER_LOG = 63
+
+
+def former_log() -> Iterator[tuple[str, set[str]]]:
+    """Yield the statements of the triggers that recorded changes up to schema 63, with those who needed them."""
+    followers: set[str] = set()
+    for line in files("edge.database").joinpath("former_triggers.sql").read_text("utf-8").splitlines():
+        if line.startswith("-- for "):
+            followers = set(line.split()[2:])
+        elif line.startswith("CREATE "):
+            yield line.removesuffix(";"), followers
 
 
 def tables_of(statement: str) -> set[str]:

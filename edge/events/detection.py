@@ -1,21 +1,22 @@
 """Event detection: compares each asset's state with the last reported state and logs the difference as events.
 
-Triggers record candidate assets in the transaction of the write, and this module evaluates them soon after. So no write
-bypasses it, an ingest batch pays only for its moves, and a crash neither loses nor repeats an event: the event and the
-reported state are written in one transaction. Events of an asset form a chain: arrived, moved from the last reported
-location, unseen. A late read that changes only the past makes no event; undoing one makes a move to the current
-location.
+The log of changes names the assets that may have moved, and this module evaluates them soon after the write. So no
+write bypasses it, an ingest batch pays only for its moves, and a crash neither loses nor repeats an event: the event,
+the reported state and the position in the log are written in one transaction. Events of an asset form a chain: arrived,
+moved from the last reported location, unseen. A late read that changes only the past makes no event; undoing one makes
+a move to the current location.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database import change_log
+from edge.database.change_log import Kind
 from edge.database.connection import execute, execute_many, writing
-from edge.database.triggers import EVENT_TRIGGERS
+from edge.database.triggers import Follower
 from edge.doors import passage_report
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
@@ -23,18 +24,8 @@ from edge.tracking import asset_values, history_engine, stays
 from edge.tracking.asset_values import AssetValues
 from edge.validation import json_text
 
-MOST_CANDIDATES = 1_000  # per transaction
+MOST_CHANGES = 1_000  # per transaction
 MOST_STAYS = 200  # per asset and transaction; the rest follows in the next
-
-
-class Candidate(IntEnum):
-    """Meaning of `key` in `event_candidate`."""
-
-    TRACK = 1  # number of a track
-    GONE = 2  # an asset that lost its track
-    RECORD = 3  # an asset with a new or changed record or tags
-    PASSAGE = 4  # number of a new or changed passage
-    VALUES = 5  # an asset with new sensor values
 
 
 class Silence(NamedTuple):
@@ -79,7 +70,7 @@ class _Step(NamedTuple):
 
 
 def start(silence: Silence) -> None:
-    """Take the current state as reported and install the triggers. Does nothing if already running.
+    """Take the current state as reported and follow the log from here on. Does nothing if already running.
 
     Called for each new destination, because the worker looks for the first one only once a second.
     """
@@ -89,8 +80,7 @@ def start(silence: Silence) -> None:
         if is_running():
             return
         seen_after = clock.now() - silence.asset
-        for statement in EVENT_TRIGGERS.values():
-            execute(statement)
+        change_log.begin(Follower.EVENTS)
         execute(
             "INSERT INTO event_asset (asset_id, is_live, location_id, observed_at) "
             "SELECT a.id, 1, iif(p.last_seen_at > ?, p.location_id, NULL), p.row_at "
@@ -104,49 +94,37 @@ def start(silence: Silence) -> None:
 
 
 def stop() -> None:
-    """Remove the triggers. The log keeps its events until they expire."""
+    """Stop following the log of changes. That of events keeps them until they expire."""
     with writing():
-        for name in EVENT_TRIGGERS:
-            execute(f"DROP TRIGGER IF EXISTS {name}")
-        for table in ("event_candidate", "event_asset", "event_reader"):
+        change_log.leave(Follower.EVENTS)
+        for table in ("event_asset", "event_reader"):
             execute(f"DELETE FROM {table}")
 
 
 def is_running() -> bool:
-    """Return True if all event triggers are installed."""
-    names = json_text.text(list(EVENT_TRIGGERS))
-    row = execute(
-        "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))",
-        (names,),
-    )
-    return bool(row.fetchone()[0] == len(EVENT_TRIGGERS))
-
-
-def has_candidates() -> bool:
-    return execute("SELECT 1 FROM event_candidate LIMIT 1").fetchone() is not None
+    return change_log.is_followed_by(Follower.EVENTS)
 
 
 def log_changes(silence: Silence) -> int:
-    """Log the events of the oldest candidates. Returns the number of candidates evaluated.
+    """Log the events of the next changes. Returns the number of changes.
 
     Raises HistoryUnavailable.
     """
+    if not change_log.has_news(Follower.EVENTS):
+        return 0
     history_engine.check_reachable()  # before others wait for this transaction
     with writing():
-        candidates = execute(
-            "SELECT no, kind, key FROM event_candidate ORDER BY no LIMIT ?", (MOST_CANDIDATES,)
-        ).fetchall()
-        if not candidates:
-            return 0
-        execute("DELETE FROM event_candidate WHERE no <= ?", (candidates[-1][0],))
-        tracks = [key for _, kind, key in candidates if kind == Candidate.TRACK]
-        records = {key for _, kind, key in candidates if kind == Candidate.RECORD}
-        gone = {key for _, kind, key in candidates if kind == Candidate.GONE}
-        passed = {key for _, kind, key in candidates if kind == Candidate.PASSAGE}
-        _report({*stays.assets_of(tracks), *gone, *records}, records, silence)
-        _report_passages(passed)
-        _report_values({key for _, kind, key in candidates if kind == Candidate.VALUES})
-    return len(candidates)
+        changes = change_log.take(Follower.EVENTS, MOST_CHANGES)
+        keys = {kind: {change.a for change in changes if change.kind == kind} for kind in _FOLLOWED}
+        records, passages = ({change.a for change in changes if change.kind == kind and change.c} for kind in _NEWS)
+        _report({*stays.assets_of(keys[Kind.STAY]), *keys[Kind.POSITION], *records}, records, silence)
+        _report_passages(passages)
+        _report_values(keys[Kind.VALUES])
+    return len(changes)
+
+
+_FOLLOWED = (Kind.STAY, Kind.POSITION, Kind.VALUES)
+_NEWS = (Kind.ASSET, Kind.PASSAGE)
 
 
 def _report_values(asset_ids: Collection[int]) -> None:
@@ -209,7 +187,7 @@ def _report_passages(numbers: Collection[int]) -> None:
     )
 
 
-def log_unseen(silence: Silence, limit: int = MOST_CANDIDATES) -> int:
+def log_unseen(silence: Silence, limit: int = MOST_CHANGES) -> int:
     """Log assets that became unseen, or were read again at the same location. Returns their number."""
     seen_after = clock.now() - silence.asset
     # Before the transaction, because this scans all assets.
@@ -276,10 +254,7 @@ def _report(asset_ids: Collection[int], changed_records: Collection[int], silenc
     locations = Locations([location_id for batch in batches for location_id in batch.location_ids()])
     events.add([event for batch in batches for event in batch.events(locations)])
     execute_many(_SET_REPORTED, [batch.reported for batch in batches])
-    execute_many(
-        "INSERT INTO event_candidate (kind, key) VALUES (?, ?)",
-        [(Candidate.TRACK, no) for batch in batches if batch.is_unfinished for no in stays.tracks_of(batch.asset.id)],
-    )
+    change_log.add_positions([batch.asset.id for batch in batches if batch.is_unfinished])
 
 
 _SELECT_ASSETS = """

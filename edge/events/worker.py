@@ -182,8 +182,8 @@ class EventsWorker:
             self._follower_fault = ""
 
     def _make(self) -> None:
-        with suppress(HistoryUnavailable):  # the candidates wait, everything else continues
-            while detection.has_candidates() and detection.log_changes(self._pace.silence):
+        with suppress(HistoryUnavailable):  # the changes wait, everything else continues
+            while detection.log_changes(self._pace.silence):
                 if self._stopping.is_set():
                     return
         self._every("readers", READERS_SECONDS, lambda: detection.log_readers(self._pace.silence))

@@ -12,6 +12,7 @@ import secrets
 from typing import NamedTuple
 
 from edge import clock
+from edge.database import change_log
 from edge.database.connection import execute, writing
 from edge.errors import EdgeError, Invalid
 from edge.sync.store import change_feed
@@ -82,7 +83,7 @@ def begin(organization_id: int, api_key_id: str, site_no: int | None) -> tuple[R
     now = clock.now()
     with writing():
         change_feed.open_for_readers()
-        number = change_feed.newest()
+        number = change_log.newest()
         row = execute(
             "INSERT INTO feed_reader (organization_id, api_key_id, site_no, created_at, read_at, number) "
             "VALUES (?, ?, ?, ?, ?, ?) RETURNING no",
@@ -109,7 +110,7 @@ def resume(organization_id: int, cursor: Cursor) -> Reader:
     ).fetchone()
     if row is None:
         raise Gone(_why_unknown(organization_id, cursor))
-    if cursor.number < change_feed.oldest_kept() - 1:
+    if cursor.number < change_log.oldest_kept() - 1:
         raise Gone("The changes after this cursor are no longer kept")
     return Reader._make(row)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from edge.database import change_log
+from edge.database.change_log import Change, Kind
 from edge.database.connection import execute, reading
 from edge.feed import cursors, rows
 from edge.feed.cursors import Cursor, Place, Reader
 from edge.feed.rows import Line, Scope
-from edge.sync.store import change_feed, outgoing
-from edge.sync.store.change_feed import Change, Kind
+from edge.sync.store import outgoing
 from edge.tracking import tracked_people
 
 MOST_CHANGES = 1_000
@@ -127,8 +128,8 @@ def _copied_stays(scope: Scope, key: tuple[int, int, int]) -> tuple[list[Line], 
 
 def _changed(reader: Reader, cursor: Cursor) -> Page:
     with reading():
-        newest = change_feed.newest()
-        due = change_feed.after(cursor.number, MOST_CHANGES)
+        newest = change_log.newest()
+        due = change_log.after(cursor.number, MOST_CHANGES)
         number = due[-1].seq if len(due) == MOST_CHANGES else newest
         due, number = _with_fitting_records(reader.organization_id, due, number)
         lines, number, rest = _lines(_scope(reader), due, number)
@@ -244,7 +245,7 @@ def _continued(reader: Reader, cursor: Cursor, place: Place) -> Page:
         known = rows.tracks(_scope(reader), [track])
         with rows.lending_after(known, place.key, MOST_ROWS):
             lines, last = rows.stays_after(known, track, at, seq, MOST_ROWS) if track in known else ([], None)
-        due = change_feed.after(cursor.number, 1)
+        due = change_log.after(cursor.number, 1)
     if last is not None and len(lines) >= MOST_ROWS:
         return Page(lines, cursor._replace(place=Place(_INSIDE_TRACK, (track, last[1], last[2]))), True)
     return Page(lines, cursors.advance(reader, cursor, due[0].seq if due else cursor.number), True)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from edge import clock
+from edge.database import change_log
+from edge.database.change_log import Kind
 from edge.database.connection import reading
 from edge.errors import Conflict, EdgeError, Unavailable, Unreadable
 from edge.memory_budget import MB
@@ -35,7 +37,6 @@ from edge.sync.store import (
     state,
 )
 from edge.sync.store import digests as compare
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
 from edge.sync.store.passage_digests import FOREVER, Times
@@ -146,7 +147,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
         if asked:
             asked = asked[: _fitting(site, asked[:MAX_MASTERS])]
             ids = set(asked)
-        elif epoch == epochs.hub_epoch() and after >= change_feed.oldest_kept() - 1 and page is None:
+        elif epoch == epochs.hub_epoch() and after >= change_log.oldest_kept() - 1 and page is None:
             listed = change_feed.records_listed(after, MAX_MASTERS)
             due = listed[: _fitting(site, [change.a for change in listed])]
             until = due[-1].seq if len(due) == MAX_MASTERS or len(due) < len(listed) else until

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from edge.database.change_log import Kind
 from edge.database.connection import reading
 from edge.errors import Unreadable
 from edge.records.keys_in_bulk import Prefixed
 from edge.sync import batch_format
 from edge.sync.store import clashes
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.clashes import Clash, OwnRecord
 from edge.texts import N_, fill
 

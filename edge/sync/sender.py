@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database import change_log
+from edge.database.change_log import Change, Kind
 from edge.database.connection import reading, writing
 from edge.database.instance import fingerprint, running_box
 from edge.database.sliced_writing import write_in_slices
@@ -18,7 +20,6 @@ from edge.errors import EdgeError
 from edge.sync import batch_format
 from edge.sync.health_lane import HealthLane, content
 from edge.sync.store import change_feed, conflicts, epochs, hub_link, mirrors, outgoing, record_copies, sites, state
-from edge.sync.store.change_feed import Change, Kind
 from edge.sync.store.exchange import HUB, Batch, Cursor, Needs, Peer
 from edge.sync.store.hub_link import Target
 from edge.sync.store.refused_data import set_aside
@@ -140,7 +141,9 @@ class Sender:
         self._note_delivered(self._pending_batch.health if self._pending_batch else None)
         self._note_answer(answer)
         self._settle(here, answer, with_new=with_new)
-        return Sent(rows, is_all and change_feed.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
+        acked_seq = _target().acked_seq
+        is_all = is_all and change_log.newest_after(acked_seq) == acked_seq
+        return Sent(rows, is_all, answer["wait_ms"] / 1000)
 
     def _send(self, body: bytes) -> Any:
         if len(body) > batch_format.MAX_BODY:
@@ -242,8 +245,8 @@ class Sender:
         since = clock.now() - (here.board_at or 0)
         is_seen_due = not 0 <= since < self._seen_every
         with reading():
-            moment, until = clock.now(), change_feed.newest()
-            due = _with_few_records(change_feed.after(here.acked_seq, max_rows)) if is_numbered else []
+            moment, until = clock.now(), change_log.newest_after(here.acked_seq)
+            due = _with_few_records(change_log.after(here.acked_seq, max_rows)) if is_numbered else []
             contents = outgoing.Contents(here.organization_id, here.horizon)
             if with_new:
                 contents.need(self._needs)
@@ -306,7 +309,7 @@ class Sender:
         self._max_rows = 1
         # The refused batch may have had positions only; a change that came later was not in it.
         refused_until = here.acked_seq if here.pending_seq is None else here.pending_seq
-        first = [change for change in change_feed.after(here.acked_seq, 1) if change.seq <= refused_until]
+        first = [change for change in change_log.after(here.acked_seq, 1) if change.seq <= refused_until]
         if not first:
             raise LinkError(f"the hub rejected the current locations: {reason}", REFUSED_SECONDS)
         for change in first:
@@ -335,7 +338,7 @@ class Sender:
         """Go back to a restored hub's cursor. Changes older than the feed are detected by comparing digests."""
         with writing():
             hub_link.continue_from(hub)
-            if hub.acked_seq + 1 < change_feed.oldest_kept():
+            if hub.acked_seq + 1 < change_log.oldest_kept():
                 change_feed.add_names(here.organization_id)
                 hub_link.update(is_verify_requested=max(here.is_verify_requested, 1))
 

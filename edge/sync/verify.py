@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database.change_log import Kind
 from edge.database.connection import reading, writing
 from edge.sync import batch_format
 from edge.sync.sender import Call, fetch_assets
@@ -24,7 +25,6 @@ from edge.sync.store import (
     record_digests,
     state,
 )
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
 from edge.sync.store.passage_digests import FOREVER, Times

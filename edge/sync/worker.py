@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database import change_log
 from edge.database.connection import close_database
 from edge.errors import EdgeError, SetupError, Unavailable
 from edge.events.checked_connection import MAX_WAIT_SECONDS
@@ -194,14 +195,15 @@ class SyncWorker:
                 "More than %d changes wait for the hub; dropping the oldest, a comparison will resend them", MAX_FEED
             )
             hub_link.update(is_verify_requested=1)
-            while change_feed.trim(change_feed.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
+            while change_log.trim(change_log.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
                 pass
 
     def _trim_hub(self) -> None:
         """Drop old master data changes. A site that asks for older ones gets all master data, page by page."""
-        most = MAX_FEED if change_feed.is_open() else MAX_FEED_OF_HUB
-        while change_feed.newest() - change_feed.oldest_kept() > most and not self._stopping.wait(0.05):
-            change_feed.trim(change_feed.newest() - most, TRIM_ROWS)
+        is_open = change_feed.is_open()
+        until = change_log.newest() - MAX_FEED if is_open else change_feed.record_before(MAX_FEED_OF_HUB)
+        while change_log.trim(until, TRIM_ROWS) and not self._stopping.wait(0.05):
+            pass
 
     def _note(self, fault: str, stopped: str | None = None, *, is_rival: bool = False) -> None:
         """Log and record a fault. A failing store must not end the thread."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
+from edge.database.change_log import Kind
 from edge.errors import EdgeError, TooLarge, Unavailable
 from edge.events.checked_connection import Answer
 from edge.memory_budget import MB, WORK, cost_of, marks_in
-from edge.sync.store.change_feed import Kind
 from edge.terminal import printable
 from edge.upstream.content import of_answer
 

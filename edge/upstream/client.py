@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from edge import __version__
+from edge.database.change_log import Kind
 from edge.errors import Invalid
 from edge.events.checked_connection import ANSWER_SECONDS, Answer, CheckedConnection, trust
 from edge.outbound import Network, NotAllowed
 from edge.people.secrets import unseal
-from edge.sync.store.change_feed import Kind
 from edge.terminal import printable
 from edge.upstream import answers
 from edge.upstream.answers import REJECTED_SECONDS, Away, Record, Refused, TooMuch

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from edge.sync.store.change_feed import Kind
+from edge.database.change_log import Kind
 from edge.validation import json_text
 
 KEY = "external_key"

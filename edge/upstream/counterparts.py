@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database.change_log import Kind
 from edge.database.connection import execute, execute_many
-from edge.sync.store.change_feed import Kind
 from edge.texts import N_
 from edge.upstream.content import Known, marks_of_text, text_of
 from edge.validation import json_text

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
+from edge.database.change_log import Kind
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations
 from edge.records.assets import AssetChanges
 from edge.records.location_tree import NO_PARENT, UNSET, Parent
 from edge.records.locations import LocationChanges
 from edge.records.tags import NewTag
-from edge.sync.store.change_feed import Kind
 from edge.texts import N_
 from edge.upstream import content, counterparts, local_records, upstreams
 from edge.upstream.answers import Record

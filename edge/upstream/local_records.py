@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.records.tags import Owner, from_json, tags_as_json
-from edge.sync.store.change_feed import Kind
 from edge.upstream.content import Content, Tag
 from edge.validation import json_text
 

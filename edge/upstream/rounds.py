@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from edge import clock
+from edge.database import change_log
+from edge.database.change_log import Kind
 from edge.database.connection import reading, writing
 from edge.sync.store import change_feed
-from edge.sync.store.change_feed import Kind
 from edge.upstream import content, counterparts, local_records, push, upstreams
 from edge.upstream.answers import Away, Record, TooMuch
 from edge.upstream.client import Client
@@ -58,9 +59,9 @@ def run(client: Client, row: Upstream) -> bool:
 def _next_batch(row: Upstream) -> Batch | None:
     """Return changes, then troubles to check again, then the next records of a comparison."""
     with reading():
-        is_gap = row.seq < change_feed.oldest_kept() - 1
+        is_gap = row.seq < change_log.oldest_kept() - 1
         listed = [] if is_gap else change_feed.all_records_listed(row.seq, MOST_RECORDS)
-        newest = change_feed.newest()
+        newest = change_log.newest()
         due = counterparts.due(row.no, clock.now(), MOST_RECORDS)
     if is_gap:
         upstreams.begin_walk(row.no)

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
+from edge.database import change_log
 from edge.database.connection import execute, writing
+from edge.database.triggers import Follower
 from edge.errors import Conflict, NotFound
 from edge.outbound import Network, check_host
 from edge.sync.store import change_feed
@@ -76,9 +78,9 @@ def add(actor: Actor, new: NewUpstream) -> Upstream:
         execute(
             "INSERT INTO upstream (organization_id, url, network, client_id, secret, authority, created_at, seq, "
             "walk_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
-            (actor.organization_id, *new, clock.now(), change_feed.newest()),
+            (actor.organization_id, *new, clock.now(), change_log.newest()),
         )
-        change_feed.open_for_upstream()
+        change_log.begin(Follower.UPSTREAM)
         row = get(actor.organization_id)
         act.note(
             "upstream.added", subject_of(row), {"url": row.url, "network": row.network, "client_id": row.client_id}
@@ -91,7 +93,8 @@ def remove(actor: Actor) -> None:
     with acting(actor) as act:
         row = get(actor.organization_id)
         execute("DELETE FROM upstream WHERE no = ?", (row.no,))
-        change_feed.close_for_upstream()
+        if not change_feed.has_upstream():
+            change_log.leave(Follower.UPSTREAM)
         act.note("upstream.removed", subject_of(row))
 
 
@@ -191,7 +194,7 @@ def move(no: int, *, seq: int | None, walk_id: int | None) -> None:
 def begin_walk(no: int) -> None:
     """Begin to compare all records. Changes made before need not be read."""
     with writing():
-        execute("UPDATE upstream SET walk_id = 0, seq = ? WHERE no = ?", (change_feed.newest(), no))
+        execute("UPDATE upstream SET walk_id = 0, seq = ? WHERE no = ?", (change_log.newest(), no))
 
 
 def end_walk(no: int) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor, shell
+from edge.database.change_log import Kind
 from edge.database.connection import execute, writing
 from edge.events import destinations
 from edge.events.destinations import DestinationKind, NewDestination
@@ -32,7 +33,6 @@ from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
 from edge.rules.outputs import outputs
 from edge.rules.outputs.forms import checked
 from edge.sync.store import sites
-from edge.sync.store.change_feed import Kind
 from edge.tracking import floor_plans, tracked_people
 from edge.tracking.tracked_people import PeopleSetting
 from edge.upstream import counterparts, decisions, upstreams

@@ -272,7 +272,7 @@ def test_the_last_disk_space_is_reserved_for_reads_and_scans(
     monkeypatch.setattr(quotas.shutil, "disk_usage", lambda _: usage(999))
     dock = locations.create(shell(cast.acme), name="Dock").id
     assets.create(ada, name="While no space is reserved")
-    quotas.keep_free(1_000)
+    quotas.keep_free(1_000_000)
     try:
         with pytest.raises(Unavailable, match="The disk is nearly full"):
             assets.create(ada, name="Asset")

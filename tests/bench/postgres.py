@@ -26,6 +26,7 @@ import psycopg
 from edge import clock
 from edge.audit.actors import shell
 from edge.clock import DAY, SECOND
+from edge.database import change_log
 from edge.database.connection import close_database, execute, execute_many, writing
 from edge.database.ids import new_ids
 from edge.epcis import query, subscriptions
@@ -288,7 +289,7 @@ def measure_feed(owner: int) -> None:
 
     timed(f"page of {pages.MOST_ROWS:,} stays of a first copy", 100, copy)
     reader, cursor = cursors.begin(owner, key.id, None)
-    numbers = [change_feed.newest() - pages.MOST_CHANGES * (n + 1) for n in range(REPEATS)]
+    numbers = [change_log.newest() - pages.MOST_CHANGES * (n + 1) for n in range(REPEATS)]
     timed(
         f"page of {pages.MOST_CHANGES:,} changes of stays",
         100,

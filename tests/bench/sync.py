@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 from statistics import median
 
+from edge.database import change_log
 from edge.database.connection import execute, writing
-from edge.database.triggers import DIGESTS, FEED_OF_SITE
+from edge.database.triggers import DIGESTS, Follower
 from edge.records import assets
 from edge.sync.sender import Sender
-from edge.sync.store import change_feed, hub_link
+from edge.sync.store import hub_link
 from edge.sync.store.hub_link import HubAccess
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
@@ -35,7 +36,7 @@ def main() -> None:
                 ids = [assets.create(site.actor, name=f"Pallet {n}").id for n in range(ASSETS)]
             chance = random.Random(1)
             hub_link.begin(site.actor, HubAccess("https://hub", "BER", "The hub", "key"))
-            before = change_feed.newest()
+            before = change_log.newest()
             seconds: dict[str, list[float]] = {"no": [], "the change feed": [], "feed and digests": []}
             for step in range(len(seconds) * ROUNDS):  # alternately, because the machine has other work
                 mode = list(seconds)[step // 5 % len(seconds)]
@@ -51,17 +52,18 @@ def main() -> None:
                 print(f"{more:.2f} microseconds more for a scan, {more / MOVED:.1f} for a move")
             size = execute("SELECT sum(pgsize) FROM dbstat WHERE name = 'change'").fetchone()[0]
             print(f"{size / execute('SELECT count(*) FROM change').fetchone()[0]:.1f} bytes of disk for a change")
-            print(f"{change_feed.newest() - before} changes of {ROUNDS * ASSETS} scans")
+            print(f"{change_log.newest() - before} changes of {ROUNDS * ASSETS} scans")
             use("feed and digests")
             catch_up(site)
 
 
 def use(mode: str) -> None:
     """Enable or disable the triggers of the change feed and of the stored digests."""
-    for name in (*FEED_OF_SITE, *DIGESTS):
+    for name in DIGESTS:
         execute(f"DROP TRIGGER IF EXISTS {name}")
+    change_log.leave(Follower.SITE)
     if mode != "no":
-        change_feed.start(tracking=True)
+        change_log.begin(Follower.SITE)
     if mode == "feed and digests":
         for statement in DIGESTS.values():
             execute(statement)

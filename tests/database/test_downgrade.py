@@ -16,9 +16,11 @@ from click.testing import CliRunner
 from edge import clock
 from edge.audit.actors import shell
 from edge.cli import cli
-from edge.database import migrate, triggers
-from edge.database.connection import FILE_NAME, close_database, database, execute, open_database
+from edge.database import change_log, migrate, triggers
+from edge.database.change_log import Kind
+from edge.database.connection import FILE_NAME, close_database, database, execute, open_database, writing
 from edge.database.downgrade import NEWER_VALUES, ONE_WAY, downgrade
+from edge.database.triggers import Follower
 from edge.errors import SetupError
 from edge.events.log import EventKind
 from edge.operations.snapshots import inspect_copy
@@ -79,8 +81,13 @@ def used_with_sync(used_site: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """Return a used site with the triggers of sync, events and Litestream, and all its rows."""
     folder = shutil.copytree(used_site, tmp_path_factory.mktemp("synced") / "data")
     open_database(folder / FILE_NAME)
-    for statement in (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values(), *migrate.OF_LITESTREAM):
+    for statement in (*triggers.optional(migrate.newest_schema()), *migrate.OF_LITESTREAM):
         execute(statement)
+    execute(
+        "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch) "
+        "SELECT 1, id, 'https://hub', 'BER', 'hub', 'edge_1', 0, '0' FROM organization LIMIT 1"
+    )
+    execute('INSERT INTO follower SELECT value, (SELECT max(seq) FROM change) FROM json_each(\'["events", "site"]\')')
     close_database()
     return folder, rows(folder / FILE_NAME)
 
@@ -161,7 +168,8 @@ def assert_writable(downgraded: sqlite3.Connection, number: int) -> None:
     for table, column in (("history", "observed_at"), ("track", "site_no"), ("asset", "name"), ("tag", "value")):
         assert downgraded.execute(f"UPDATE {table} SET {column} = {column}").rowcount
     kept = {item.name for item in migrate.schema_of(downgraded) if item.kind == "trigger"}
-    assert {"change_stay_added", "event_stay_added"} <= kept
+    assert {"change_stay_added", "change_person_renamed"} <= kept
+    assert ("event_stay_added" in kept) == (number <= triggers.LAST_WITH_FORMER_LOG)
     assert ("digest_stay_added" in kept) == (number >= WITH_DIGESTS)
 
 
@@ -307,3 +315,33 @@ def test_locations_keep_their_parents(site: Path, monkeypatch: pytest.MonkeyPatc
     close_database()
     downgrade(site, number)
     assert execute("SELECT parent_id FROM location WHERE id = ?", (shelf.id,)).fetchone() == (hall.id,)
+
+
+def test_what_waits_for_events_waits_in_an_earlier_release_and_again_in_this_one(site_with_sync: Path) -> None:
+    """A table had it until schema 63, and its rows go back and forth with the database."""
+    site = site_with_sync
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        asset_id, track = connection.execute("SELECT asset_id, no FROM track LIMIT 1").fetchone()
+        connection.execute("UPDATE asset SET name = 'Renamed' WHERE id = ?", (asset_id,))
+        connection.execute("INSERT INTO change (kind, a) VALUES (2, 7)")  # sent again, which is no news
+        connection.execute(
+            "UPDATE track SET location_id = location_id + 0, is_newest = 1 - is_newest WHERE no = ?", (track,)
+        )
+        connection.execute(
+            "INSERT INTO change (kind, a, b, c) VALUES (8, 5, 1, 1), (8, 6, 1, NULL), (1, ?, 9, NULL)", (track,)
+        )
+        connection.commit()
+    downgrade(site, triggers.LAST_WITH_FORMER_LOG)
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        assert connection.execute("SELECT kind, key FROM event_candidate ORDER BY no").fetchall() == [
+            *((3, asset_id), (2, asset_id), (4, 5), (1, track))
+        ]
+        assert connection.execute("SELECT max(kind) < 12 FROM change").fetchone() == (1,)
+    migrate.migrate(site, keeps_copy=False)
+    with writing():
+        taken = change_log.take(Follower.EVENTS, 100)
+    assert [(Kind(one.kind), one.a, one.c) for one in taken] == [
+        *((Kind.ASSET, asset_id, 1), (Kind.POSITION, asset_id, None), (Kind.PASSAGE, 5, 1)),
+        (Kind.POSITION, asset_id, None),
+    ]
+    assert execute("SELECT name FROM follower ORDER BY name").fetchall() == [("events",), ("site",)]

@@ -82,16 +82,16 @@ def test_every_table_is_strict(store: Path) -> None:
 def test_a_backup_with_any_optional_trigger_is_accepted() -> None:
     """That of a box with readers of the open feed was refused, since an alias of a table was taken for its name."""
     _, allowed = migrate.known_schema(len(migrate._steps()))
-    statements = (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values())
+    statements = triggers.optional(migrate.newest_schema())
     named = {statement.split()[5].removeprefix("main.") for statement in statements}
-    assert "feed_people_shown" in named
+    assert "change_people_setting" in named
     assert named <= {item.name for item in allowed if item.kind == "trigger"}
 
 
 def test_triggers_are_never_added_to_rows_that_postgresql_lends(store: Path) -> None:
     """Those rows are in a temporary table. Lending them would have recorded changes and moves."""
     execute("CREATE TEMP TABLE history (position_no, observed_at, seq, seen_for, source_no)")
-    for statement in (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values()):
+    for statement in triggers.optional(migrate.newest_schema()):
         execute(statement)
     assert execute("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger'").fetchall() == []
     close_database()

@@ -86,4 +86,3 @@ def test_the_hub_reports_the_event(ber: SiteBox) -> None:
 def test_without_a_hub_or_destinations_a_passage_queues_nothing(ber: SiteBox) -> None:
     read(ber, passing(0))
     assert ber.rows("SELECT count(*) FROM change") == [(0,)]
-    assert ber.rows("SELECT count(*) FROM event_candidate") == [(0,)]

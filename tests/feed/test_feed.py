@@ -18,6 +18,7 @@ from flask.testing import FlaskClient
 
 from edge import clock
 from edge.audit.actors import person, shell
+from edge.database import change_log
 from edge.database.connection import FILE_NAME, close_database, execute, open_database, writing
 from edge.feed import cursors, pages, rows
 from edge.feed.rows import Scope
@@ -29,7 +30,7 @@ from edge.people.secrets import hash_secret
 from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.sync.store import change_feed, epochs, outgoing
+from edge.sync.store import epochs, outgoing
 from edge.tracking import deletion, tracked_people
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
@@ -343,7 +344,7 @@ def test_a_renewed_epoch_and_a_trimmed_feed_end_all_cursors(box: Box) -> None:
     mirror.follow()
     day.scan()
     day.scan()
-    change_feed.trim(change_feed.newest(), 1)
+    change_log.trim(change_log.newest(), 1)
     answer = box.get(mirror.cursor)
     assert (answer.status_code, answer.json["error"]["type"]) == (410, "gone")
     mirror.follow()
@@ -419,7 +420,7 @@ def test_the_feed_closes_after_its_last_reader(box: Box) -> None:
     cursors.forget_silent(clock.now() + cursors.FORGET_AFTER + 1)
     assert not triggers()
     day.scan()
-    assert not change_feed.newest() or not change_feed.after(0, 1)
+    assert not change_log.newest() or not change_log.after(0, 1)
     assert box.get(mirror.cursor).status_code == 410
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from edge.database import change_log
 from edge.database.connection import close_database
 from edge.records import assets
-from edge.sync.store import change_feed, hub_link
+from edge.sync.store import hub_link
 from tests.feed.test_feed import Mirror, assert_equal, box_of
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 
@@ -87,7 +88,7 @@ def test_sites_get_a_new_asset_after_the_feed_was_trimmed(company: tuple[Hub, Si
     ber.scan(ber.pallet, 1, EPOCH)
     ber.settle()
     with hub.in_use():
-        change_feed.trim(change_feed.newest(), 1_000)
+        change_log.trim(change_log.newest(), 1_000)
     ham.settle()
     with hub.in_use():
         assets.create(hub.actor, name="New", external_key="NEW")
@@ -113,7 +114,7 @@ def test_a_change_that_the_hub_refuses_is_in_the_feed(company: tuple[Hub, SiteBo
         mirror = Mirror(box_of(ber.organization_id))
         mirror.follow()
         ber.scan_now(ber.pallet, 1, EPOCH)
-        for change in change_feed.after(0, 1_000):
+        for change in change_log.after(0, 1_000):
             hub_link.skip(change.seq)
         mirror.follow()
         assert_equal(mirror)

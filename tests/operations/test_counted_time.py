@@ -88,7 +88,7 @@ def test_history_and_audit_survive_scans_with_a_clock_years_ahead(box: Box) -> N
     other = add_asset([Stay(box.wall, 0)])
     organizations.add_organization(shell(), "Of the future")
     sweep(LIMITS, box.counted.now(), 10**12, lambda: False)
-    sweep(LIMITS._replace(low_disk_bytes=2), box.counted.now(), 1, lambda: False)
+    sweep(LIMITS._replace(low_disk_bytes=1 << 20), box.counted.now(), 1, lambda: False)
     assert len(stays_of(other)) == 1
     assert len(stays_of(position)) == 3 - 1  # low disk: one slice was dropped, measured in counted time
     assert execute("SELECT count(*) FROM audit").fetchone()[0] > audited

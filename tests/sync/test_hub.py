@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from edge import clock
+from edge.database import change_log
 from edge.database.connection import database, execute
 from edge.errors import Conflict
 from edge.ingest.messages import Message
@@ -20,7 +21,7 @@ from edge.records import assets, locations, lookup
 from edge.records.tags import NewTag
 from edge.sync import hub, sender
 from edge.sync.sender import LinkError
-from edge.sync.store import change_feed, conflicts, incoming, mirrors, sites
+from edge.sync.store import conflicts, incoming, mirrors, sites
 from edge.tracking import antenna_names, board, flows, report
 from edge.tracking.why import why_here
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
@@ -143,7 +144,7 @@ def test_a_site_offline_beyond_the_feed_gets_all_assets(
     company.settle()
     keys = add_ten(company)
     with company.hub.in_use():
-        while change_feed.trim(change_feed.newest() - kept, 1000):
+        while change_log.trim(change_log.newest() - kept, 1000):
             pass
     company.ham.fetch()
     assert keys <= keys_at(company.ham)
@@ -158,7 +159,7 @@ def test_a_link_failure_between_pages_loses_no_asset(
     company.settle()
     keys = add_ten(company)
     with company.hub.in_use():
-        change_feed.trim(change_feed.newest(), 1000)
+        change_log.trim(change_log.newest(), 1000)
     pages = 0
 
     def break_down(send: Callable[[], Any]) -> Any:

@@ -11,6 +11,8 @@ import pytest
 
 from edge import clock
 from edge.audit import actors
+from edge.database import change_log
+from edge.database.change_log import Kind
 from edge.database.connection import database, execute, writing
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.errors import Unavailable
@@ -19,7 +21,6 @@ from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.sync import batch_format, hub
 from edge.sync.store import change_feed, clashes, incoming, mirrors, outgoing, refused_data, sites, state
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Needs, Origin, Patch, Stay, TrackState
 from tests.application import make_app
 from tests.pages.conftest import Browser
@@ -96,7 +97,7 @@ def test_changes_of_records_are_found_behind_many_changes_of_stays(box: SiteBox)
             execute("ANALYZE")  # as the service does; the planner then expects changes of records everywhere
             change_feed.add_stays([(1, at) for at in range(5_000)], [1])
         assert steps_of(change_feed.newest_record) < 500
-        assert steps_of(lambda: change_feed.records_listed(change_feed.newest() - 5_000, 5)) < 500
+        assert steps_of(lambda: change_feed.records_listed(change_log.newest() - 5_000, 5)) < 500
 
 
 def send(box: SiteBox, **values: Any) -> Any:

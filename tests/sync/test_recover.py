@@ -116,8 +116,11 @@ def test_passages_return_with_their_doors_and_are_not_sent_as_new_ones(ber: Site
     with new.in_use():
         detection.start(SILENCE)
     new.recover()
+    with new.in_use():
+        while detection.log_changes(SILENCE):
+            pass
     assert len(ber.rows(PASSAGES)) == 5
-    assert new.rows(f"SELECT count(*) FROM event_candidate WHERE kind = {int(detection.Candidate.PASSAGE)}") == [(0,)]
+    assert new.rows("SELECT count(*) FROM event WHERE kind = 'asset.passed'") == [(0,)]
     assert new.rows(PASSAGES) == ber.rows(PASSAGES)
     assert new.rows("SELECT id, name, location_id FROM door") == ber.rows("SELECT id, name, location_id FROM door")
     before = new.hub.rows("SELECT no, remote_no, at FROM passage ORDER BY no")

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from edge.database import change_log
 from edge.people.secrets import hash_secret
 from edge.readers import readers
 from edge.sync import batch_format, verify
 from edge.sync.sender import LinkError, Sender, Stopped
-from edge.sync.store import change_feed, hub_link, recovered_history, sites
+from edge.sync.store import hub_link, recovered_history, sites
 from edge.sync.store.exchange import Batch, Cursor
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
@@ -54,7 +55,7 @@ def test_a_pending_batch_is_resent_to_a_restored_hub(ber: SiteBox, is_trimmed: b
     ber.spoil = lambda _send: (_ for _ in ()).throw(LinkError("the line is cut"))
     with ber.in_use():
         if is_trimmed:
-            change_feed.trim(change_feed.newest(), 1000)
+            change_log.trim(change_log.newest(), 1000)
         with pytest.raises(LinkError):
             Sender(ber.call).push()
         here = hub_link.find()
@@ -73,7 +74,7 @@ def test_a_restored_hub_is_filled_from_the_feed_and_by_comparison(ber: SiteBox, 
     travel(ber, 10)
     ber.sync()
     with ber.in_use():
-        change_feed.trim(change_feed.newest() - kept, 1000)
+        change_log.trim(change_log.newest() - kept, 1000)
     ber.hub.restore(saved)
     ber.settle()
     assert_equal(ber)

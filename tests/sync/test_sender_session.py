@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from edge import clock
+from edge.database import change_log
+from edge.database.change_log import Change, Kind
 from edge.database.connection import execute, writing
 from edge.sync import batch_format, hub, sender
 from edge.sync.sender import BatchRefused, LinkError, Sender
-from edge.sync.store import change_feed, epochs, hub_link, outgoing, recovered_history
-from edge.sync.store.change_feed import Change, Kind
+from edge.sync.store import epochs, hub_link, outgoing, recovered_history
 from edge.sync.store.exchange import Batch, Origin, Patch, Stay, TrackState
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
 
@@ -53,7 +54,7 @@ def test_a_batch_whose_answer_was_lost_is_not_sent_again(ber: SiteBox) -> None:
         here = hub_link.find()
         assert here
         assert here.pending is None
-        assert here.acked_seq == change_feed.newest()
+        assert here.acked_seq == change_log.newest()
     assert paths == ["hello", "changes", "hello"]
 
 
@@ -107,7 +108,7 @@ def test_each_asset_is_sent_once_over_several_answers(ber: SiteBox, monkeypatch:
     monkeypatch.setattr(hub, "MAX_MASTERS", 3)
     ber.sync()
     with ber.hub.in_use():
-        after, epoch = change_feed.newest(), epochs.hub_epoch()
+        after, epoch = change_log.newest(), epochs.hub_epoch()
     ham = SiteBox(ber.folder.parent / "ham", "HAM", ber.hub)
     ham.join()
     for number in range(7):

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from edge import clock
+from edge.database import change_log
 from edge.database import connection as database_module
 from edge.database.connection import database
 from edge.sync import files, hub, sender, worker
 from edge.sync.sender import Sender
-from edge.sync.store import change_feed, hub_link
+from edge.sync.store import hub_link
 from edge.sync.worker import SyncPace, SyncWorker
 from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
@@ -210,7 +211,7 @@ def test_the_bytes_of_a_round_that_leaves_changes_waiting_are_counted(
         here = hub_link.find()
         assert before
         assert here
-        assert here.acked_seq < change_feed.newest(), "changes wait"
+        assert here.acked_seq < change_log.newest(), "changes wait"
         assert here.bytes_sent > before.bytes_sent
         assert standing.worker._client is not None
         assert standing.worker._client.sent == 0

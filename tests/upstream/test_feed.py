@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from edge.audit.actors import Actor, shell
+from edge.database import change_log
 from edge.database.connection import execute, writing
 from edge.feed import cursors, pages
 from edge.outbound import Network
@@ -32,7 +33,7 @@ def add_upstream(actor: Actor) -> None:
 
 def is_fed(actor: Actor) -> bool:
     """Return True if a new asset is in the feed."""
-    before = change_feed.newest()
+    before = change_log.newest()
     row = assets.create(actor, name="Pallet")
     return row.id in {change.a for change in change_feed.all_records_listed(before, 10)}
 
@@ -64,7 +65,7 @@ def test_another_reader_comes_and_goes(actor: Actor, other: str) -> None:
     assert is_fed(actor)
     upstreams.remove(actor)
     assert not is_fed(actor)
-    assert change_feed.newest() > 0
+    assert change_log.newest() > 0
     assert execute("SELECT count(*) FROM change").fetchone() == (0,)
 
 
@@ -86,9 +87,9 @@ def test_a_box_without_upstream_feeds_nothing(actor: Actor) -> None:
 def test_a_change_that_the_hub_refuses_is_kept(actor: Actor) -> None:
     hub_link.begin(actor, HUB)
     add_upstream(actor)
-    before = change_feed.newest()
+    before = change_log.newest()
     row = assets.create(actor, name="Pallet")
     with writing():
-        change_feed.skip(change_feed.newest())
+        change_feed.skip(change_log.newest())
     assert [change.a for change in change_feed.all_records_listed(before, 10)][-1] == row.id
-    assert change_feed.records_listed(change_feed.newest() - 1, 10) == []
+    assert change_feed.records_listed(change_log.newest() - 1, 10) == []

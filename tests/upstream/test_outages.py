@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from edge import clock, listeners
+from edge.database import change_log
+from edge.database.change_log import Kind
 from edge.errors import EdgeError
 from edge.events.checked_connection import Answer, CheckedConnection
 from edge.memory_budget import WORK
 from edge.people import api_keys
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.sync.store import change_feed
-from edge.sync.store.change_feed import Kind
 from edge.upstream import answers, rounds, upstreams
 from edge.upstream import worker as upstream_worker
 from edge.upstream.answers import Away, Record
@@ -225,7 +225,7 @@ def test_changes_that_the_feed_has_lost_are_compared(sender: Sender) -> None:
     sender.settle()
     assets.delete(sender.actor, row.id)
     assets.create(sender.actor, name="Other", external_key="P-2")
-    change_feed.trim(change_feed.newest(), 1000)
+    change_log.trim(change_log.newest(), 1000)
     locations.create(sender.actor, name="Dock")
     sender.settle()
     sender.assert_equal()

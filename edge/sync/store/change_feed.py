@@ -1,75 +1,29 @@
-"""Change feed: keys of changed rows, in commit order.
-
-Triggers fill it, so every write is recorded, whichever module or process makes it. They exist only on sites, on hubs,
-and while programs read the open feed (`edge.feed`) or a service gets copies of the records (`edge.upstream`); otherwise
-the feed costs nothing. It stores keys only and rows are read when they are sent, so a lost or repeated change does no
-harm.
-"""
+"""Changes for sites, the hub, readers of the open feed and a service: what they ask of the log of changes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from enum import IntEnum
-from typing import NamedTuple
+from collections.abc import Iterable
 
+from edge.database import change_log
+from edge.database.change_log import Change, Kind
 from edge.database.connection import execute, execute_many, writing
-from edge.database.triggers import COPY_DIGESTS, DIGESTS, FEED_OF_HUB, FEED_OF_READERS, FEED_OF_SITE
+from edge.database.triggers import COPY_DIGESTS, DIGESTS, Follower
 from edge.doors import passage_copies
 from edge.tracking import copies
 
-
-class Kind(IntEnum):
-    """Kinds of changes; the letters are columns of `change`."""
-
-    STAY = 1  # history rows of track `a` at time `b`
-    ASSET = 2  # asset `a` or its tags
-    LOCATION = 3
-    READER = 4  # the name of reader `a`
-    PERSON = 5
-    TRACK = 6  # track `a` was deleted
-    RANGE = 7  # history rows of track `a` that begin from `b` to `c` (repair or first copy)
-    PASSAGE = 8  # passage `a`
-    # For readers of the open feed only; a hub has no use for them.
-    DOOR = 9  # door `a`
-    SITE = 10  # site number `a` of this hub
-    WHOLE_TRACK = 11  # all history rows of track `a`, for example because its asset is another one
+COUNTED = 10_000  # changes, exactly
 
 
-class Change(NamedTuple):
-    seq: int
-    kind: int
-    a: int
-    b: int | None
-    c: int | None
-
-
-def start(*, tracking: bool) -> None:
-    """Install the triggers. With `tracking` (sites) the feed includes history; a hub feeds master data only.
-
-    Call in a transaction.
-    """
-    for statement in (FEED_OF_SITE if tracking else FEED_OF_HUB).values():
-        execute(statement)
-
-
-def stop() -> None:
-    """Remove the triggers, empty the feed and delete the stored digests. Keeps what others than sync need."""
+def leave_sync() -> None:
+    """Stop recording changes for other boxes, and delete the stored digests."""
     with writing():
-        _drop_triggers({**(FEED_OF_HUB if has_upstream() else {}), **(FEED_OF_READERS if is_open() else {})})
+        for follower in (Follower.SITE, Follower.HUB):
+            change_log.leave(follower)
         for name in (*DIGESTS, *COPY_DIGESTS):
             execute(f"DROP TRIGGER IF EXISTS {name}")
         execute("DELETE FROM history_digest")
         execute("DELETE FROM copy_digest")
-
-
-def _drop_triggers(needed: Mapping[str, str]) -> None:
-    """Remove the triggers of the feed that nobody needs, and its changes if nobody reads it."""
-    for name in {**FEED_OF_SITE, **FEED_OF_READERS}:
-        if name not in needed:
-            execute(f"DROP TRIGGER IF EXISTS {name}")
-    if not needed:
-        execute("DELETE FROM change")
 
 
 def is_open() -> bool:
@@ -78,39 +32,23 @@ def is_open() -> bool:
 
 
 def open_for_readers() -> None:
-    """Install the triggers of the open feed."""
+    """Record changes for the open feed."""
     with writing():
         if not is_open():
             execute("INSERT INTO feed (one) VALUES (1)")
-        for statement in FEED_OF_READERS.values():
-            execute(statement)
+            change_log.begin(Follower.FEED)
 
 
 def close_for_readers() -> None:
-    """Remove the triggers of the open feed, except those that others need."""
+    """Stop recording changes for the open feed."""
     with writing():
         execute("DELETE FROM feed")
-        is_site = execute("SELECT 1 FROM target").fetchone() is not None
-        is_hub = execute("SELECT 1 FROM hub").fetchone() is not None
-        _drop_triggers(FEED_OF_SITE if is_site else FEED_OF_HUB if is_hub or has_upstream() else {})
+        change_log.leave(Follower.FEED)
 
 
 def has_upstream() -> bool:
     """Return True while a service with the v1 API gets the records of this box (`edge.upstream`)."""
     return execute("SELECT 1 FROM upstream").fetchone() is not None
-
-
-def open_for_upstream() -> None:
-    """Install the triggers that record changes of assets and locations. Call in a transaction."""
-    for statement in FEED_OF_HUB.values():
-        execute(statement)
-
-
-def close_for_upstream() -> None:
-    """Remove the triggers if nobody else needs them. Call in the transaction that removes an upstream."""
-    is_in_sync = execute("SELECT 1 FROM target UNION ALL SELECT 1 FROM hub").fetchone() is not None
-    if not (is_in_sync or is_open() or has_upstream()):
-        _drop_triggers({})
 
 
 def add_stays(instants: Iterable[tuple[int, int]] | None, tracks: Iterable[int]) -> None:
@@ -133,37 +71,32 @@ def end_cursors() -> None:
     execute("DELETE FROM feed_mark")
 
 
-def after(seq: int, limit: int) -> list[Change]:
-    rows = execute("SELECT seq, kind, a, b, c FROM change WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
-    return [Change(*row) for row in rows]
-
-
-def newest() -> int:
-    """Return the highest number ever assigned, even if its row was dropped."""
-    row = execute("SELECT seq FROM sqlite_sequence WHERE name = 'change'").fetchone()
-    return row[0] if row else 0
-
-
 def claim(after_seq: int) -> int | None:
     """Assign a number to a batch without changes. Returns None if there are changes to send."""
     with writing():
-        if newest() != after_seq:
+        if change_log.newest_after(after_seq) != after_seq:
             return None
+        newest = change_log.newest()
         execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'change'")
-        if newest() == after_seq:  # the table has never had a row
-            execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('change', ?)", (after_seq + 1,))
-        return after_seq + 1
+        if change_log.newest() == newest:  # the table has never had a row
+            execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('change', ?)", (newest + 1,))
+        return newest + 1
 
 
 def newest_record() -> int:
     """Return the number that a hub reports to its sites as that of its newest change of records.
 
-    With the open feed, the feed of a hub includes history, which must not make the sites ask for records.
+    The log of a hub may include history, which must not make the sites ask for records.
     """
-    if not is_open():
-        return newest()
     row = execute("SELECT max(seq) FROM change INDEXED BY change_of_record WHERE kind IN (2, 3)").fetchone()
-    return max(row[0] or 0, oldest_kept() - 1)
+    return max(row[0] or 0, change_log.oldest_kept() - 1)
+
+
+def record_before(most: int) -> int:
+    """Return the number of the newest change of records that is not one of the `most` newest, or 0."""
+    sql = "SELECT seq FROM change INDEXED BY change_of_record WHERE kind IN (2, 3) ORDER BY seq DESC LIMIT 1 OFFSET ?"
+    row = execute(sql, (most,)).fetchone()
+    return row[0] if row else 0
 
 
 def records_listed(seq: int, limit: int) -> list[Change]:
@@ -176,14 +109,13 @@ def records_listed(seq: int, limit: int) -> list[Change]:
     return [Change(*row) for row in rows]
 
 
-def oldest_kept() -> int:
-    """Return the number from which on all changes are kept."""
-    row = execute("SELECT min(seq) FROM change").fetchone()
-    return newest() + 1 if row[0] is None else row[0]
-
-
 def count_after(seq: int) -> int:
-    return newest() - max(seq, oldest_kept() - 1)
+    """Count the changes that others than events get. A number over 10,000 is an estimate, since some may be missing."""
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM change WHERE seq > ? AND kind <= {Kind.WHOLE_TRACK:d} LIMIT ?)"
+    (number,) = execute(sql, (seq, COUNTED)).fetchone()
+    if number < COUNTED:
+        return int(number)
+    return change_log.newest_after(seq) - max(seq, change_log.oldest_kept() - 1)
 
 
 def add_range(track: int, since: int, until: int) -> None:
@@ -213,7 +145,7 @@ def changed_after(seq: int, *kinds: Kind) -> set[int]:
 
 def assets_after(seq: int, limit: int) -> list[int] | None:
     """Return the assets with changes after `seq`; None if the feed no longer has all of them, or too many."""
-    if seq < oldest_kept() - 1:
+    if seq < change_log.oldest_kept() - 1:
         return None
     rows = execute(
         "SELECT DISTINCT a FROM change WHERE seq > ? AND kind = ? LIMIT ?", (seq, Kind.ASSET, limit + 1)
@@ -266,12 +198,3 @@ def skip(seq: int) -> None:
         (seq,),
     ).rowcount:
         execute("DELETE FROM change WHERE seq = ?", (seq,))
-
-
-def trim(until_seq: int, limit: int) -> int:
-    """Drop the oldest changes up to a number. Returns how many."""
-    with writing():
-        return execute(
-            "DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq <= ? ORDER BY seq LIMIT ?)",
-            (until_seq, limit),
-        ).rowcount

@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.errors import Unreadable
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.record_copies import holders_of_tags
 from edge.sync.store.sites import Site
 from edge.validation.values import MAX_KEY, MAX_NAME

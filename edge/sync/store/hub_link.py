@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
+from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
+from edge.database.triggers import Follower
 from edge.errors import Conflict, NotFound
 from edge.sync.store import change_feed, epochs, former_hubs
 from edge.sync.store.exchange import Cursor, HubState
@@ -126,12 +128,12 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, hub_id, joined_at, epoch, "
             "acked_seq) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (actor.organization_id, *hub[:5], clock.now(), epochs.new_epoch(), change_feed.newest()),
+            (actor.organization_id, *hub[:5], clock.now(), epochs.new_epoch(), change_log.newest()),
         )
         if (horizon := former_hubs.return_to(actor.organization_id, hub.hub_id)) is not None:
             update(horizon=horizon, is_verify_requested=1)
         if not is_recovery:
-            change_feed.start(tracking=True)
+            change_log.begin(Follower.SITE)
             change_feed.add_everything(actor.organization_id)
         act.note("hub.joined", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
 
@@ -175,7 +177,7 @@ def end(actor: Actor) -> None:
         target = find()
         if target is None:
             return
-        change_feed.stop()
+        change_feed.leave_sync()
         if target.hub_id:
             former_hubs.remember(target.hub_id, target.horizon)
         for table in ("target", "checkpoint", "told"):
@@ -275,7 +277,7 @@ def trim(before: int, limit: int) -> int:
         if row[0] is None:
             return 0
         execute("DELETE FROM checkpoint WHERE seq < ?", (row[0],))
-        return change_feed.trim(row[0], limit)
+        return change_log.trim(row[0], limit)
 
 
 _THIN_OUT = """

@@ -12,6 +12,7 @@ from itertools import chain as chain_of
 from typing import NamedTuple
 
 from edge import clock
+from edge.database.change_log import Kind
 from edge.database.connection import execute, execute_many, reading
 from edge.database.sliced_writing import slices_of, write_in_slices
 from edge.doors import passage_copies
@@ -25,7 +26,6 @@ from edge.sync.store import (
     site_cursors,
     site_quotas,
 )
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,

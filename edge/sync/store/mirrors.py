@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.audit import actors, quotas
+from edge.database.change_log import Kind
 from edge.database.connection import database, execute
 from edge.database.ids import new_id
 from edge.errors import Conflict, EdgeError
@@ -20,7 +21,6 @@ from edge.records import assets, location_tree, locations, search
 from edge.records.external_keys import moment
 from edge.records.kept_elsewhere import home_of
 from edge.sync.store import change_feed, known_records, record_checks, record_copies, record_groups, same_records
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
 from edge.sync.store.refused_data import set_aside

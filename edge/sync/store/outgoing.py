@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from edge.database.change_log import Change, Kind
 from edge.database.connection import execute
 from edge.doors import passage_copies
-from edge.sync.store.change_feed import Change, Kind
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,

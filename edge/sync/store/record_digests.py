@@ -10,8 +10,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from edge.database.change_log import Kind
 from edge.database.connection import execute
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import Digest, Scope, hash_of, sum_up
 from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS
 

@@ -13,13 +13,14 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
+from edge.database import change_log
+from edge.database.change_log import Kind
 from edge.database.connection import execute, execute_many, writing
+from edge.database.triggers import Follower
 from edge.doors import passage_copies
 from edge.errors import Conflict, NotFound
-from edge.events.detection import Candidate
 from edge.records.external_keys import moment
 from edge.sync.store import change_feed, hub_link, known_records, record_copies
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Peer, Record, TrackState
 from edge.sync.store.hub_link import HubAccess, Target
 from edge.sync.store.refused_data import set_aside
@@ -86,6 +87,7 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
     """Store one page and the progress in one transaction."""
     organization_id = here.organization_id
     with writing():
+        newest = change_log.newest()
         (noted,) = execute("SELECT ifnull(max(no), 0) FROM epcis_pending").fetchone()
         _keep_readers(organization_id, batch.readers)
         _keep_antennas(batch.antennas)
@@ -101,11 +103,9 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
         sources = [_source(organization_id, origin, known) for origin in batch.origins]
         _take_stays(batch.patches, numbers, sources)
         passage_copies.recover(organization_id, batch.doors, batch.passages, known)
-        numbers_json = json.dumps([passage.no for passage in batch.passages])
-        execute(  # the box reported them when they happened
-            "DELETE FROM event_candidate WHERE kind = ? AND key IN (SELECT value FROM json_each(?))",
-            (Candidate.PASSAGE, numbers_json),
-        )
+        execute(
+            "UPDATE change SET c = NULL WHERE seq > ? AND kind = ?", (newest, Kind.PASSAGE)
+        )  # told when they happened
         execute("DELETE FROM epcis_pending WHERE no > ?", (noted,))
         hub_link.update(recovering=json.dumps(following))
 
@@ -118,7 +118,7 @@ def finish(actor: Actor) -> None:
             return
         hub_link.update(recovering=None, restored_from=None, is_verify_requested=1)
         execute("DELETE FROM told")
-        change_feed.start(tracking=True)
+        change_log.begin(Follower.SITE)
         change_feed.add_names(actor.organization_id)
         act.note("hub.recovered", Subject("hub", here.url, here.hub_name))
 

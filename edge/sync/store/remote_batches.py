@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
+from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Unavailable
 from edge.sync.store import change_feed, epochs, site_cursors, site_quotas, sites
 from edge.sync.store.exchange import Cursor
-from edge.tracking import changed_stays, copies, history_engine
-from edge.validation import json_text
+from edge.tracking import changed_stays, copies, history_engine, stays
 
 if TYPE_CHECKING:
     from edge.tracking.postgres.batches import Effects
@@ -157,11 +157,7 @@ def _finish(
         execute_many(
             "DELETE FROM history_digest WHERE site_no = ? AND day = ?", [(site_no, day) for day in effects.days]
         )
-        if execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'event_stay_added'").fetchone():
-            execute(
-                "INSERT INTO event_candidate (kind, key) SELECT 1, value FROM json_each(?)",
-                (json_text.text(list(effects.more_rows)),),
-            )
+        change_log.add_positions(stays.assets_of(list(effects.more_rows)))
         site_cursors.move_cursor(site_no, done, horizon)
         change_feed.add_stays(effects.instants, effects.more_rows)
         site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)

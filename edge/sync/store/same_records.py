@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.records.kept_elsewhere import home_of
 from edge.sync.store import known_records
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AssetRecord, Peer, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, table_of
 

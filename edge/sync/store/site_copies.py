@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.errors import Conflict
 from edge.memory_budget import MB
 from edge.sync.store import outgoing
-from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,

@@ -125,5 +125,5 @@ def remove(actor: Actor, site_no: int) -> None:
             execute(f"DELETE FROM {table} WHERE peer = ?", (site.no,))
         site_health.forget(site.no)
         if not sites.is_hub():
-            change_feed.stop()
+            change_feed.leave_sync()
         act.note("site.removed", Subject("site", site.no, site.name))

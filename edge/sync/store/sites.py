@@ -12,9 +12,10 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
+from edge.database import change_log
 from edge.database.connection import execute, writing
 from edge.database.sliced_writing import write_in_slices
-from edge.database.triggers import NEWEST_TRACK
+from edge.database.triggers import NEWEST_TRACK, Follower
 from edge.errors import Conflict, NotFound, Unavailable
 from edge.people.api_keys import SYNC_SCOPE, add_key, revoke_key
 from edge.records import locations
@@ -150,7 +151,7 @@ def make_hub(actor: Actor) -> None:
     with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
         if execute("SELECT 1 FROM target").fetchone():
             raise Conflict(N_("This box reports to a hub itself, so it cannot be one"))
-        change_feed.start(tracking=False)
+        change_log.begin(Follower.HUB)
         for statement in NEWEST_TRACK.values():
             execute(statement)
         if execute(_NEW_HUB, (epochs.new_epoch(), secrets.token_hex(16))).rowcount:

@@ -6,6 +6,7 @@ import json
 from typing import NamedTuple
 
 from edge import clock
+from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.sync.store import change_feed, hub_link, site_health, sites
 from edge.sync.store.exchange import HUB
@@ -106,7 +107,7 @@ def history_until(here: Target) -> int | None:
         return here.board_at
     row = execute(
         "SELECT b FROM (SELECT kind, b FROM change WHERE seq > ? ORDER BY seq LIMIT 10000) WHERE kind = ? LIMIT 1",
-        (here.acked_seq, change_feed.Kind.STAY),
+        (here.acked_seq, Kind.STAY),
     ).fetchone()
     return row[0] if row else here.board_at
 

@@ -87,13 +87,12 @@ def finish_there() -> int:
 @contextmanager
 def _without_changes() -> Iterator[None]:
     """Record no changes for the open feed, webhooks and events: the stays remain equal. Call in a transaction."""
-    named = "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'history'"
-    present = {name for (name,) in execute(named)}
-    paused = {name: statement for name, statement in OF_STAYS.items() if name in present}
-    for name in paused:
+    named = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'history'"
+    paused = [(name, statement) for name, statement in execute(named) if name in OF_STAYS]
+    for name, _ in paused:
         execute(f"DROP TRIGGER {name}")
     yield
-    for statement in paused.values():
+    for _, statement in paused:
         execute(statement)
 
 

@@ -1,0 +1,161 @@
+"""The log of changes: keys of changed rows in commit order, for all who follow what happens on this box.
+
+Triggers fill it (`edge.database.triggers.LOGGED`), so every write is recorded, whichever module or process makes it. A
+trigger exists only while a follower needs it, so a box without followers pays nothing. The log stores keys only. Rows
+are read when they are needed, so a lost or repeated change does no harm.
+
+A follower has a row in `follower`. Events move their position in the transaction of their effect. The others return
+with a number of their own (sites, the hub, readers of the open feed, a service), and their position is the number up to
+which the log may have dropped changes. Decision record: web/manual/decisions/one-log.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+from edge.database.connection import execute, execute_many, writing
+from edge.database.triggers import LOGGED, Follower
+
+
+class Kind(IntEnum):
+    """Kinds of changes; the letters are columns of `change`.
+
+    `c` is 1 for a record or a passage that is news for events. It is NULL if it is only sent again.
+    """
+
+    STAY = 1  # history rows of track `a` at time `b`
+    ASSET = 2  # asset `a` or its tags
+    LOCATION = 3
+    READER = 4  # the name of reader `a`
+    PERSON = 5
+    TRACK = 6  # track `a` was deleted
+    RANGE = 7  # history rows of track `a` that begin from `b` to `c` (repair or first copy)
+    PASSAGE = 8  # passage `a`
+    # For readers of the open feed only; a hub has no use for them.
+    DOOR = 9  # door `a`
+    SITE = 10  # site number `a` of this hub
+    WHOLE_TRACK = 11  # all history rows of track `a`, for example because its asset is another one
+    # For events only; nobody else gets them.
+    POSITION = 12  # asset `a` is elsewhere, or has lost its track
+    VALUES = 13  # sensor values of asset `a`
+
+
+class Change(NamedTuple):
+    seq: int
+    kind: int
+    a: int
+    b: int | None
+    c: int | None
+
+
+_LAST_FOR_COPIES = Kind.WHOLE_TRACK
+_COLUMNS = "SELECT seq, kind, a, b, c FROM change"
+
+
+def begin(follower: Follower) -> None:
+    """Follow the log from here on, with the triggers that this needs. Call in a transaction."""
+    execute("INSERT OR IGNORE INTO follower (name, position) VALUES (?, ?)", (follower, newest()))
+    install()
+
+
+def leave(follower: Follower) -> None:
+    """Stop following. Removes what nobody else needs."""
+    with writing():
+        if follower is Follower.EVENTS and is_followed_by(follower):
+            _drop_local(_position(follower), newest())
+        execute("DELETE FROM follower WHERE name = ?", (follower,))
+        if not _followers():
+            execute("DELETE FROM change")
+        install()
+
+
+def install() -> None:
+    """Create the triggers that the followers need, and drop all others."""
+    followers = _followers()
+    for name, one in LOGGED.items():
+        execute(f"DROP TRIGGER IF EXISTS {name}" if followers.isdisjoint(one.followers) else one.statement(name))
+
+
+def is_followed_by(follower: Follower) -> bool:
+    return follower in _followers()
+
+
+def _followers() -> set[str]:
+    return {name for (name,) in execute("SELECT name FROM follower")}
+
+
+def after(seq: int, limit: int) -> list[Change]:
+    """Return the oldest changes after a number, without those for events only."""
+    sql = f"{_COLUMNS} WHERE seq > ? AND kind <= {_LAST_FOR_COPIES:d} ORDER BY seq LIMIT ?"
+    return [Change(*row) for row in execute(sql, (seq, limit))]
+
+
+def newest() -> int:
+    """Return the highest number ever assigned, even if its row was dropped."""
+    row = execute("SELECT seq FROM sqlite_sequence WHERE name = 'change'").fetchone()
+    return row[0] if row else 0
+
+
+def newest_after(seq: int) -> int:
+    """Return the number of the newest change after a number, or that number. Leaves out those for events only."""
+    sql = f"SELECT seq FROM change WHERE seq > ? AND kind <= {_LAST_FOR_COPIES:d} ORDER BY seq DESC LIMIT 1"
+    row = execute(sql, (seq,)).fetchone()
+    return row[0] if row else seq
+
+
+def oldest_kept() -> int:
+    """Return the number from which on all changes are kept for followers that return with a number of their own."""
+    row = execute("SELECT min(position) FROM follower WHERE name <> ?", (Follower.EVENTS,)).fetchone()
+    return (newest() if row[0] is None else int(row[0])) + 1
+
+
+def trim(until_seq: int, limit: int) -> int:
+    """Drop the oldest changes up to a number, but none that events have not read. Returns how many."""
+    with writing():
+        if is_followed_by(Follower.EVENTS):
+            until_seq = min(until_seq, _position(Follower.EVENTS))
+        oldest = execute("SELECT seq FROM change WHERE seq <= ? ORDER BY seq LIMIT ?", (until_seq, limit)).fetchall()
+        if oldest:
+            (last,) = oldest[-1]
+            execute("DELETE FROM change WHERE seq <= ?", (last,))
+            execute("UPDATE follower SET position = max(position, ?) WHERE name <> ?", (last, Follower.EVENTS))
+        return len(oldest)
+
+
+def has_news(follower: Follower) -> bool:
+    """Return True if there are changes that a follower has not taken."""
+    sql = "SELECT 1 FROM change WHERE seq > (SELECT position FROM follower WHERE name = ?) LIMIT 1"
+    return execute(sql, (follower,)).fetchone() is not None
+
+
+def take(follower: Follower, limit: int) -> list[Change]:
+    """Return the next changes for a follower, and move its position. Call in the transaction of their effect."""
+    position = _position(follower)
+    rows = execute(f"{_COLUMNS} WHERE seq > ? ORDER BY seq LIMIT ?", (position, limit)).fetchall()
+    if rows:
+        execute("UPDATE follower SET position = ? WHERE name = ?", (rows[-1][0], follower))
+        _drop_local(position, rows[-1][0])
+    return [Change(*row) for row in rows]
+
+
+def _position(follower: Follower) -> int:
+    (position,) = execute("SELECT position FROM follower WHERE name = ?", (follower,)).fetchone()
+    return int(position)
+
+
+def _drop_local(after_seq: int, until_seq: int) -> None:
+    """Drop the changes that nobody but events has a use for."""
+    followers = _followers()
+    if followers & {Follower.SITE, Follower.FEED}:
+        kept = f"kind <= {_LAST_FOR_COPIES:d}"
+    else:
+        kept = "abs(kind) IN (2, 3)" if followers & {Follower.HUB, Follower.UPSTREAM} else "false"
+    execute(f"DELETE FROM change WHERE seq > ? AND seq <= ? AND NOT ({kept})", (after_seq, until_seq))
+
+
+def add_positions(asset_ids: Iterable[int]) -> None:
+    """Let events look where these assets are. Call in a transaction."""
+    if is_followed_by(Follower.EVENTS):
+        execute_many("INSERT INTO change (kind, a) VALUES (?, ?)", [(Kind.POSITION, one) for one in asset_ids])
