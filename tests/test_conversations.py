@@ -21,8 +21,8 @@ from edge.ingest import sessions
 from edge.ingest.output_commands import OutputCommands
 from edge.outbound import Network
 from edge.rules.channels.compose import Outgoing
-from edge.rules.channels.mail import MailServer
-from edge.rules.channels.settings import MailSettings, Security
+from edge.rules.channels.kinds.email.mail import MailServer
+from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 from edge.runtime import readiness
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError

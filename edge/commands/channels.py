@@ -12,9 +12,10 @@ from edge.commands.context import NETWORK, ask_password, named, print_table, quo
 from edge.errors import Unavailable
 from edge.outbound import Network
 from edge.people import secrets
-from edge.rules.channels import channels, outbox, settings
-from edge.rules.channels.channels import Channel, ChannelKind, NewChannel, Schedule
-from edge.rules.channels.settings import Security
+from edge.rules.channels import channels, outbox
+from edge.rules.channels.channels import Channel, NewChannel, Schedule
+from edge.rules.channels.kinds import KINDS
+from edge.rules.channels.kinds.email.mail_settings import Security
 from edge.validation import values
 
 
@@ -61,10 +62,10 @@ def add_email(actor: Actor, name: str, server: str, recipients: tuple[str, ...],
     host, _, port = server.rpartition(":") if server.count(":") == 1 else (server, "", "")
     password = ask_password() if more["user"] else ""
     entered = {**more, "host": host, "port": port, "recipients": " ".join(recipients)}
-    checked = settings.checked_mail(entered, has_password=bool(password), network=Network(network))
+    checked = KINDS["email"].check(entered, password, Network(network))
     secret = secrets.seal(password) if password else None
     title = values.name("name", name)
-    channels.add(actor, NewChannel(ChannelKind.EMAIL, title, checked, secret, Schedule(), Network(network)))
+    channels.add(actor, NewChannel("email", title, checked, secret, Schedule(), Network(network)))
     click.echo(f"Added {title}. Try it: edge channel test {quoted(title)}")
 
 

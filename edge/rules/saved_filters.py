@@ -18,7 +18,7 @@ from edge.database.connection import are_people_hidden, execute, hide_people, wr
 from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.records.loans import LoanFilter
 from edge.rules.channels import channels, outbox
-from edge.rules.channels.channels import ChannelKind
+from edge.rules.channels.kinds import KINDS
 from edge.rules.channels.message import Message
 from edge.rules.channels.outbox import Attachment
 from edge.texts import N_, fill
@@ -88,7 +88,7 @@ def send_by_mail(actor: Actor, no: int, channel_no: int | None, minute: int, wee
     with acting(actor):
         before = get(actor.organization_id, no)
         if channel_no is not None:
-            if channels.get(actor.organization_id, channel_no).kind is not ChannelKind.EMAIL:
+            if not KINDS[channels.get(actor.organization_id, channel_no).kind].takes_files:
                 raise Invalid.one("channel", "invalid_value", N_("Choose a channel for email"))
             others = [row for row in list_filters(actor.organization_id) if row.channel_no is not None and row.no != no]
             if len(others) >= MOST_MAILED:

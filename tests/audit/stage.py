@@ -29,7 +29,7 @@ from edge.readers.unknown_tags import Sighting
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.rules.channels import channels
-from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.outputs import outputs
 from edge.rules.outputs.forms import checked
 from edge.sync.store import sites
@@ -147,7 +147,7 @@ def undo(on: Stage) -> None:
     scans.undo(on.ada, "scan-1", 0)
 
 
-CHANNEL = NewChannel(ChannelKind.EMAIL, "Shift lead", {"host": "mail.example.com"}, b"sealed", Schedule())
+CHANNEL = NewChannel("email", "Shift lead", {"host": "mail.example.com"}, b"sealed", Schedule())
 
 
 OUTPUT = checked({"form": "tasmota", "device": "horn", "seconds": "10"})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from edge.readers.ledger import Bucket
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
-from edge.rules.channels.channels import ChannelKind
+from edge.rules.channels.kinds import KINDS
 from edge.rules.outputs.forms import Form
 from edge.rules.rules import Condition
 from edge.tracking import recent_reads
@@ -240,7 +239,7 @@ def test_what_cannot_be_undone_is_refused_and_changes_nothing(
 
 # Text columns with the values of an enumeration and without CHECK, and the values that every release knows that has the
 # column. A value that is added here without an entry in NEWER_VALUES would stop the previous release.
-ENUMERATIONS: dict[tuple[str, str], tuple[type[StrEnum], str]] = {
+ENUMERATIONS: dict[tuple[str, str], tuple[Iterable[str], str]] = {
     ("event", "kind"): (
         EventKind,
         "asset.moved asset.arrived asset.unseen asset.created asset.changed asset.deleted reader.offline reader.online",
@@ -248,7 +247,7 @@ ENUMERATIONS: dict[tuple[str, str], tuple[type[StrEnum], str]] = {
     ("upstream_record", "trouble_kind"): (TroubleKind, "changed there,taken there,refused,waits"),
     ("rule", "kind"): (Condition, "enters leaves passes stays unseen more fewer offline battery unhealthy"),
     ("alert", "kind"): (Condition, "enters leaves passes stays unseen more fewer offline battery unhealthy"),
-    ("channel", "kind"): (ChannelKind, "email ntfy webhook"),
+    ("channel", "kind"): (KINDS, "email ntfy webhook"),
     ("output", "form"): (Form, "shelly shelly1 tasmota zigbee2mqtt topic"),
     ("ledger", "bucket"): (
         Bucket,

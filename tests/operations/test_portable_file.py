@@ -36,7 +36,7 @@ from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.rules import rules
 from edge.rules.channels import channels
-from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.outputs import forms, outputs
 from edge.rules.rules import Condition, RuleFields
 from edge.sync.store import sites
@@ -103,8 +103,8 @@ def _add_rules(actor: Actor, location_id: int, reader_id: int) -> None:
             (door, START, START, START + 9, START + 20),
         )
     for name, kind, stored, secret in (
-        ("Phones", ChannelKind.NTFY, {"url": "https://ntfy.example.com/dock"}, None),
-        ("Chat", ChannelKind.WEBHOOK, {"form": "slack", "host": "chat.example.com"}, b"sealed"),
+        ("Phones", "ntfy", {"url": "https://ntfy.example.com/dock"}, None),
+        ("Chat", "webhook", {"form": "slack", "host": "chat.example.com"}, b"sealed"),
     ):
         channels.add(actor, NewChannel(kind, name, stored, secret, Schedule(digest=60)))
     numbers = " ".join(str(one.no) for one in channels.list_channels(actor.organization_id))

@@ -25,7 +25,7 @@ from edge.records import locations
 from edge.rules import alerts, rules
 from edge.rules.alerts import AlertFilter
 from edge.rules.channels import channels
-from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.channels.worker import ChannelsWorker
 from edge.rules.engine import Engine
 from edge.rules.outputs import forms, outputs
@@ -82,7 +82,7 @@ class Day:
         }
         mail = channels.add(
             actor,
-            NewChannel(ChannelKind.EMAIL, "Lead", settings, b"", Schedule(is_sent_when_over=False), Network.LOOPBACK),
+            NewChannel("email", "Lead", settings, b"", Schedule(is_sent_when_over=False), Network.LOOPBACK),
         ).no
         lamp = outputs.add(actor, "Lamp", forms.checked({**LAMP, "seconds": str(LAMP_SECONDS)})).no
         yard = locations.create(actor, name="Yard").id

@@ -38,9 +38,9 @@ BOUNDS = {
     "events/mqtt_session.py Client(Client)": "events.mqtt_session:MAX_PACKET",
     "ingest/sessions.py Client(Client)": "events.mqtt_session:MAX_PACKET",  # through `Wire`
     "ingest/mqtt_framing.py recv": "ingest.mqtt_framing:READ_BYTES",
-    "rules/channels/mail.py _Connection(SMTP)": "rules.channels.mail:MAX_ANSWER",
-    "rules/channels/mail.py makefile": "rules.channels.mail:MAX_ANSWER",
-    "rules/channels/mail.py readline": "rules.channels.mail:MAX_ANSWER",
+    "rules/channels/kinds/email/mail.py _Connection(SMTP)": "rules.channels.kinds.email.mail:MAX_ANSWER",
+    "rules/channels/kinds/email/mail.py makefile": "rules.channels.kinds.email.mail:MAX_ANSWER",
+    "rules/channels/kinds/email/mail.py readline": "rules.channels.kinds.email.mail:MAX_ANSWER",
     "upstream/client.py Client": "upstream.answers:MAX_ANSWER",
     # commands in a shell of the box, which ask this box itself
     "operations/doctor/box.py urlopen": "operations.doctor.box:MAX_ANSWER",

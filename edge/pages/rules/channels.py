@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask import render_template, request
@@ -16,28 +16,27 @@ from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.people import secrets
 from edge.people.secrets import new_token
-from edge.rules.channels import channels, outbox, settings
-from edge.rules.channels.channels import Channel, ChannelKind, NewChannel
+from edge.rules.channels import channels, outbox, schedule
+from edge.rules.channels.channels import Channel, NewChannel
+from edge.rules.channels.kind import ChannelKind
+from edge.rules.channels.kinds import KINDS
 from edge.texts import N_, fill
 from edge.validation import values
 
 PATH = "/channels"
-_SERVER = {ChannelKind.EMAIL: ("host", "port"), ChannelKind.NTFY: ("url",)}
-_SECRET_FIELDS = {ChannelKind.EMAIL: "password", ChannelKind.NTFY: "token", ChannelKind.WEBHOOK: "url"}
-_SECRET_FOR = {ChannelKind.EMAIL: ("host", "user"), ChannelKind.NTFY: ("url",), ChannelKind.WEBHOOK: ()}
-_LONGEST_SECRET = {ChannelKind.EMAIL: 200, ChannelKind.NTFY: 200, ChannelKind.WEBHOOK: 1000}
+FIRST_KIND = next(iter(KINDS))
 
 
 @administrators.get(PATH, manual="channels#add-a-channel")
 def list_channels() -> str:
     rows = channels.list_channels(current_session().organization_id)
-    return render_template("rules/channels.html", rows=[(row, outbox.count_waiting(row.no)) for row in rows])
+    found = [(row, outbox.count_waiting(row.no), KINDS[row.kind].facts(row.settings)) for row in rows]
+    return render_template("rules/channels.html", rows=found, kinds=KINDS, first=FIRST_KIND)
 
 
 @administrators.get(f"{PATH}/new", manual="channels#add-a-channel")
 def new_channel_form() -> str:
-    entered = {"kind": _kind(request.args), "security": "starttls", "is_sent_when_over": "on", "digest": "0"}
-    return _form(None, {}, entered)
+    return _form(None, {}, {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"})
 
 
 @administrators.post(f"{PATH}/new")
@@ -53,7 +52,8 @@ def new_channel() -> Answer:
 @administrators.get(f"{PATH}/<int:no>", manual="channels#delivery")
 def channel(no: int) -> str:
     row = channels.get(current_session().organization_id, no)
-    return render_template("rules/channel.html", row=row, waiting=outbox.count_waiting(no))
+    facts = KINDS[row.kind].facts(row.settings)
+    return render_template("rules/channel.html", row=row, waiting=outbox.count_waiting(no), facts=facts)
 
 
 @administrators.get(f"{PATH}/<int:no>/edit", manual="channels#add-a-channel")
@@ -75,9 +75,8 @@ def edit_channel(no: int) -> Answer:
 add_actions(PATH, "channel", channels)
 
 
-def _kind(form: Mapping[str, str]) -> ChannelKind:
-    kind = form.get("kind", "")
-    return ChannelKind(kind) if kind in list(ChannelKind) else ChannelKind.EMAIL
+def _kind(name: str) -> str:
+    return name if name in KINDS else FIRST_KIND
 
 
 def _entered(form: Mapping[str, str], row: Channel | None) -> NewChannel:
@@ -86,55 +85,51 @@ def _entered(form: Mapping[str, str], row: Channel | None) -> NewChannel:
     A saved secret is kept for the same server and user only, so it cannot be sent elsewhere. This box itself can be
     allowed as a destination only in its shell; that stays allowed for the same address only.
     """
-    kind = row.kind if row else _kind(form)
-    secret = form.get(_SECRET_FIELDS[kind], "")
-    secret = secret if kind is ChannelKind.EMAIL else secret.strip()
-    if len(secret) > _LONGEST_SECRET[kind]:
-        raise Invalid.one(
-            _SECRET_FIELDS[kind], "too_long", fill(N_("At most %(most)s characters"), most=_LONGEST_SECRET[kind])
-        )
-    if not secret.isascii() and kind is not ChannelKind.EMAIL:
-        raise Invalid.one(_SECRET_FIELDS[kind], "invalid_value", N_("only ASCII characters"))
+    name = row.kind if row else _kind(form.get("kind", ""))
+    kind = KINDS[name]
+    secret = _secret(form, kind)
     network = Network.PRIVATE if form.get("private") else Network.INTERNET
-    is_kept = not secret and row is not None and bool(row.secret) and _is_same(form, row, *_SECRET_FOR[kind])
-    if kind is ChannelKind.EMAIL:
-        checked = settings.checked_mail(form, has_password=bool(secret) or is_kept, network=network)
-    elif kind is ChannelKind.NTFY:
-        checked = settings.checked_ntfy(form, network=network)
-    else:
-        url = _saved_url(row) if is_kept and row else secret
-        checked = settings.checked_webhook(form, url, network=network)
+    is_kept = not secret and row is not None and bool(row.secret) and _is_same(form, row, kind.secret_for)
+    checked = kind.check(form, _saved(row) if row and is_kept else secret, network)
     if row and row.network is Network.LOOPBACK and _has_same_address(row, checked, is_kept=is_kept):
         network = row.network
     sealed = secrets.seal(secret) if secret else None if is_kept else b""
-    name = values.name("name", form.get("name", "").strip())
-    return NewChannel(kind, name, checked, sealed, settings.schedule(form), network)
+    title = values.name("name", form.get("name", "").strip())
+    return NewChannel(name, title, checked, sealed, schedule.checked(form), network)
+
+
+def _secret(form: Mapping[str, str], kind: ChannelKind) -> str:
+    field, secret = kind.secret, form.get(kind.secret.name, "")
+    secret = secret if kind.is_secret_typed else secret.strip()
+    if len(secret) > field.longest:
+        raise Invalid.one(field.name, "too_long", fill(N_("At most %(most)s characters"), most=field.longest))
+    if not secret.isascii() and not kind.is_secret_typed:
+        raise Invalid.one(field.name, "invalid_value", N_("only ASCII characters"))
+    return secret
 
 
 def _has_same_address(row: Channel, checked: Mapping[str, Any], *, is_kept: bool) -> bool:
-    if row.kind is ChannelKind.WEBHOOK:
-        return is_kept
-    return all(checked[field] == row.settings[field] for field in _SERVER[row.kind])
+    kind = KINDS[row.kind]
+    return all(is_kept if name == kind.secret.name else checked[name] == row.settings[name] for name in kind.address)
 
 
-def _saved_url(row: Channel) -> str:
-    """Return the URL of a webhook; empty, so that it must be entered, if it was sealed on another box."""
+def _saved(row: Channel) -> str:
+    """Return the saved secret; empty, so that it must be entered, if it was sealed on another box."""
     try:
         return secrets.unseal(row.secret)
     except SetupError:
         return ""
 
 
-def _is_same(form: Mapping[str, str], row: Channel, *fields: str) -> bool:
-    return all(form.get(field, "").strip() == str(row.settings[field]) for field in fields)
+def _is_same(form: Mapping[str, str], row: Channel, names: Sequence[str]) -> bool:
+    return all(form.get(name, "").strip() == str(row.settings[name]) for name in names)
 
 
 def _values(row: Channel) -> dict[str, str]:
     """Return the values of the form for a channel. The secret is never shown."""
     return {
-        **settings.shown(row.settings),
+        **{field: ", ".join(one) if isinstance(one, list) else str(one) for field, one in row.settings.items()},
         "name": row.name,
-        "kind": row.kind,
         "private": "on" if row.network is not Network.INTERNET else "",
         "digest": str(row.digest // 60),
         "quiet_from": values.time_of_day(row.quiet_from),
@@ -144,7 +139,7 @@ def _values(row: Channel) -> dict[str, str]:
 
 
 def _form(row: Channel | None, errors: Errors, entered: Mapping[str, str]) -> str:
-    kind = row.kind if row else _kind(entered)
+    name = row.kind if row else _kind(entered.get("kind", ""))
     return render_template(
-        "rules/channel-form.html", row=row, kind=kind, errors=errors, values=entered, once=new_token()
+        "rules/channel-form.html", row=row, name=name, kind=KINDS[name], errors=errors, values=entered, once=new_token()
     )

@@ -14,7 +14,7 @@ from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext
 from edge.rules import saved_filters
 from edge.rules.channels import channels
-from edge.rules.channels.channels import ChannelKind
+from edge.rules.channels.kinds import KINDS
 from edge.rules.saved_filters import SavedFilter
 from edge.services import services
 from edge.texts import N_
@@ -83,7 +83,7 @@ def save_mail(no: int) -> Answer:
 
 def _form(row: SavedFilter, entered: object, errors: Errors) -> str:
     rows = channels.list_channels(current_session().organization_id)
-    mail = [(channel.no, channel.name) for channel in rows if channel.kind is ChannelKind.EMAIL]
+    mail = [(channel.no, channel.name) for channel in rows if KINDS[channel.kind].takes_files]
     days = [(number, gettext(day)) for number, day in enumerate(DAYS)]
     return render_template("rules/filter-mail.html", row=row, values=entered, errors=errors, channels=mail, days=days)
 

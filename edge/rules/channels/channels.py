@@ -6,7 +6,6 @@ Changes made by users are audited. Progress is not; see `attempts`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,16 +15,11 @@ from edge.audit.audit import acting
 from edge.audit.kinds import ALL, Kind
 from edge.database.connection import execute
 from edge.outbound import Network, check_host
+from edge.rules.channels.kinds import KINDS
 from edge.texts import N_
 from edge.validation import json_text
 
 TROUBLE_AFTER = clock.HOUR  # tolerates a restart of the mail server
-
-
-class ChannelKind(StrEnum):
-    EMAIL = "email"
-    NTFY = "ntfy"
-    WEBHOOK = "webhook"
 
 
 class Schedule(NamedTuple):
@@ -41,9 +35,12 @@ class Schedule(NamedTuple):
 
 
 class NewChannel(NamedTuple):
-    """A channel to add or to change to. `secret` is sealed (see `edge.people.secrets`); None keeps the present one."""
+    """A channel to add or to change to. `kind`: see `kinds`.
 
-    kind: ChannelKind
+    `secret` is sealed (see `edge.people.secrets`); None keeps the present one.
+    """
+
+    kind: str
     name: str
     settings: Mapping[str, Any]
     secret: bytes | None
@@ -56,7 +53,7 @@ class Channel(NamedTuple):
 
     no: int
     organization_id: int
-    kind: ChannelKind
+    kind: str
     name: str
     settings: Mapping[str, Any]
     secret: bytes
@@ -88,7 +85,6 @@ class Channel(NamedTuple):
 def _row(row: Sequence[Any]) -> Channel:
     channel = Channel(*row)
     return channel._replace(
-        kind=ChannelKind(channel.kind),
         settings=json_text.decode(str(channel.settings)),
         network=Network(channel.network),
         is_sent_when_over=bool(channel.is_sent_when_over),
@@ -181,6 +177,5 @@ def troubles() -> list[str]:
 
 
 def _check_host(new: NewChannel) -> None:
-    field = "host" if new.kind is ChannelKind.EMAIL else "url"
     host = new.settings.get("host") or urlsplit(new.settings["url"]).hostname
-    check_host(field, host or "", new.network)
+    check_host(KINDS[new.kind].address[0], host or "", new.network)

@@ -60,6 +60,23 @@ def clean(text: str) -> str:
     return "\n".join(one_line(line) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")).strip()
 
 
+def shortened(text: str, size: int) -> str:
+    """Return the lines that fit into `size` bytes, and how many are left out."""
+    if len(text.encode()) <= size:
+        return text
+    lines = text.split("\n")
+    kept: list[str] = []
+    room = size - 40
+    for line in lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    if not kept:
+        return text.encode()[:size].decode("utf-8", "ignore")
+    return "\n".join([*kept, f"and {len(lines) - len(kept)} more lines"])
+
+
 def _single(outgoing_id: str, entry: Entry, zone: tzinfo) -> Outgoing:
     message = entry.message
     lines = [clean(message.text), "", f"Time: {_local(message.occurred_at, zone)}"]

@@ -1,13 +1,29 @@
-"""When a message is due: pure functions of digest and quiet hours, in the time zone of the site."""
+"""When a message is due: pure functions of digest and quiet hours, in the time zone of the site, and their form."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, time, timedelta, tzinfo
 
 from edge import clock
+from edge.events.validation import invalid, whole_number
 from edge.rules.channels.channels import Schedule
+from edge.texts import N_, fill
+from edge.validation import values
 
+MOST_DIGEST_MINUTES = 24 * 60
 LATE_AFTER = 2 * 60 * clock.SECOND  # more than a pause after a first failure
+
+
+def checked(entered: Mapping[str, str]) -> Schedule:
+    """Return the schedule of a form. Raises Invalid, by field."""
+    begin = values.minute_of_day("quiet_from", entered.get("quiet_from", ""))
+    end = values.minute_of_day("quiet_until", entered.get("quiet_until", ""))
+    if (begin is None) != (end is None) or (begin is not None and begin == end):
+        raise invalid("quiet_until", N_("enter two different times, or leave both empty"))
+    advice = fill(N_("enter 0 to %(most)s minutes"), most=MOST_DIGEST_MINUTES)
+    minutes = whole_number("digest", entered.get("digest", "").strip() or "0", 0, MOST_DIGEST_MINUTES, advice)
+    return Schedule(minutes * 60, begin, end, bool(entered.get("is_sent_when_over")))
 
 
 def due_at(enqueued_at: int, schedule: Schedule, zone: tzinfo) -> int:

@@ -11,6 +11,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import tzinfo
 from functools import cached_property
 from itertools import takewhile
@@ -27,8 +28,8 @@ from edge.people.secrets import unseal
 from edge.rules.channels import attempts, channels, compose, outbox, schedule
 from edge.rules.channels.channels import Channel
 from edge.rules.channels.compose import Entry, Outgoing
+from edge.rules.channels.kinds import KINDS
 from edge.rules.channels.outbox import Waiting
-from edge.rules.channels.senders import new_sender
 
 log = logging.getLogger(__name__)
 
@@ -147,13 +148,11 @@ class ChannelsWorker(StandbyThread):
 
     def _send(self, row: Channel, outgoing: Outgoing) -> Outcome:
         try:
-            sender = new_sender(row, unseal(row.secret) if row.secret else "", self._tls)
+            secret = unseal(row.secret) if row.secret else ""
         except SetupError as error:
             return Outcome(Result.FAILED, str(error))
-        try:
+        with closing(KINDS[row.kind].new_sender(row.settings, secret, row.network, self._tls)) as sender:
             return sender.send(outgoing)
-        finally:
-            sender.close()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:

@@ -12,7 +12,7 @@ from edge.outbound import Network
 from edge.people import secrets
 from edge.people.people import Role
 from edge.rules.channels import channels
-from edge.rules.channels.channels import Channel, ChannelKind, Schedule
+from edge.rules.channels.channels import Channel, Schedule
 from tests.audit.stage import CHANNEL
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -173,7 +173,7 @@ def test_channels_belong_to_administrators_of_the_organization(sign_in_as: SignI
 
 def test_the_address_of_a_webhook_of_another_box_must_be_entered(sign_in_as: SignIn, cast: Cast) -> None:
     settings = {"form": "slack", "host": "hooks.slack.com"}
-    row = channels.add(shell(cast.acme), CHANNEL._replace(kind=ChannelKind.WEBHOOK, settings=settings))
+    row = channels.add(shell(cast.acme), CHANNEL._replace(kind="webhook", settings=settings))
     answer = sign_in_as(Role.ADMINISTRATOR).post(f"/channels/{row.no}/edit", {**SLACK, "url": ""})
     assert (answer.status_code, 'id="url-error"' in answer.text) == (400, True)
 

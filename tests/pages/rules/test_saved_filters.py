@@ -6,7 +6,7 @@ from edge.audit.actors import shell
 from edge.people.people import Role
 from edge.rules import saved_filters
 from edge.rules.channels import channels
-from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from tests.conftest import Cast
 from tests.pages.conftest import SignIn, Site
 
@@ -35,7 +35,7 @@ def test_an_administrator_sends_a_list_by_email(sign_in_as: SignIn, cast: Cast, 
     (row,) = saved_filters.list_filters(cast.acme)
     path = f"/filters/{row.no}/mail"
     assert "No channel for email" in admin.get(path).text
-    new = NewChannel(ChannelKind.EMAIL, "Office", {"host": "mail.example.com"}, b"", Schedule())
+    new = NewChannel("email", "Office", {"host": "mail.example.com"}, b"", Schedule())
     channel = channels.add(shell(cast.acme), new).no
     assert admin.post(path, {"channel": str(channel), "day": "1", "time": "07:30"}).location == "/filters?done=changed"
     row = saved_filters.get(cast.acme, row.no)

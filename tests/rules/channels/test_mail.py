@@ -10,10 +10,10 @@ import pytest
 
 from edge.events.delivery import Outcome, Result
 from edge.outbound import Network
-from edge.rules.channels import mail
 from edge.rules.channels.compose import Outgoing
-from edge.rules.channels.mail import MailServer
-from edge.rules.channels.settings import MailSettings, Security
+from edge.rules.channels.kinds.email import mail
+from edge.rules.channels.kinds.email.mail import MailServer
+from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 from tests import chance
 from tests.rules.channels.mail_server import MailServerOfTest, mail_server
 from tests.sync import tls

@@ -9,11 +9,11 @@ from edge.database.connection import writing
 from edge.errors import Conflict, NotFound
 from edge.outbound import Network
 from edge.rules.channels import channels, outbox
-from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.channels.message import Message
 from tests.conftest import Cast
 
-NEW = NewChannel(ChannelKind.EMAIL, "Shift lead", {"host": "mail.example.com"}, b"", Schedule(), Network.PRIVATE)
+NEW = NewChannel("email", "Shift lead", {"host": "mail.example.com"}, b"", Schedule(), Network.PRIVATE)
 MESSAGE = Message("Pallet left", "Pallet 1 left hall 2", 1, 7, 12, 1_000, is_over=False, is_late=False)
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from edge.events.delivery import Outcome, Result
 from edge.outbound import Network
-from edge.rules.channels.compose import Entry, Outgoing
+from edge.rules.channels.compose import Entry, Outgoing, shortened
+from edge.rules.channels.kinds.ntfy import Ntfy
+from edge.rules.channels.kinds.webhook import ChatWebhook, Form
 from edge.rules.channels.message import Message
-from edge.rules.channels.web import ChatWebhook, Form, Ntfy, shortened
 from tests.events.conftest import receiver
 from tests.events.receiver import Receiver
 

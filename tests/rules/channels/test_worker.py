@@ -13,7 +13,7 @@ from edge.audit.actors import Actor
 from edge.clock import DAY, HOUR, SECOND
 from edge.outbound import Network
 from edge.rules.channels import channels, outbox
-from edge.rules.channels.channels import Channel, ChannelKind, NewChannel, Schedule
+from edge.rules.channels.channels import Channel, NewChannel, Schedule
 from edge.rules.channels.message import Message
 from edge.rules.channels.worker import ChannelsWorker
 from tests.conftest import Cast
@@ -50,7 +50,7 @@ class Stage:
             "sender": "edge@example.com",
             "recipients": ["lead@example.com"],
         }
-        new = NewChannel(ChannelKind.EMAIL, name, settings, secret, schedule or Schedule(), Network.LOOPBACK)
+        new = NewChannel("email", name, settings, secret, schedule or Schedule(), Network.LOOPBACK)
         return channels.add(self.actor, new).no
 
     def alert(self, text: str, no: int = 0, *, is_over: bool = False, is_late: bool = False) -> None:
@@ -220,7 +220,7 @@ def test_another_channel_goes_on(stage: Stage) -> None:
 
 def test_a_partly_refused_mail_is_reported(stage: Stage) -> None:
     settings = {**stage.channel().settings, "recipients": ["lead@example.com", "gone@example.com"]}
-    new = NewChannel(ChannelKind.EMAIL, "Shift lead", settings, None, Schedule(), Network.LOOPBACK)
+    new = NewChannel("email", "Shift lead", settings, None, Schedule(), Network.LOOPBACK)
     channels.change(stage.actor, stage.no, new)
     stage.server.refuse = {"gone@example.com": "550 5.1.1 no such user"}
     stage.alert("Pallet 1 left")

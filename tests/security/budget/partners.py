@@ -17,7 +17,7 @@ from edge.events.log import KINDS, Filter
 from edge.outbound import Network
 from edge.people import organizations, secrets
 from edge.rules.channels import channels
-from edge.rules.channels.channels import ChannelKind, NewChannel
+from edge.rules.channels.channels import NewChannel
 from edge.rules.channels.schedule import Schedule
 from edge.sync import files
 from edge.sync.store import hub_link, site_lifecycle, sites
@@ -105,7 +105,7 @@ def _connect(box: Box, actor: Actor, ports: dict[str, int]) -> list[Callable[[],
         "recipients": ["lead@example.com"],
     }  # fmt: skip
     empty = secrets.seal("")
-    channel = channels.add(actor, NewChannel(ChannelKind.EMAIL, "Lead", settings, b"", Schedule(), Network.LOOPBACK))
+    channel = channels.add(actor, NewChannel("email", "Lead", settings, b"", Schedule(), Network.LOOPBACK))
     url = f"mqtt://127.0.0.1:{ports['broker']}"
     new = NewDestination(
         DestinationKind.MQTT, "Plant", url, empty, Filter(frozenset(KINDS)), Network.LOOPBACK, "site/x"

@@ -22,7 +22,7 @@ from edge.conversations import talking
 from edge.events.delivery import Outcome, Result
 from edge.outbound import Network, NotAllowed
 from edge.rules.channels.compose import PARTLY, Outgoing, one_line
-from edge.rules.channels.settings import MailSettings, Security
+from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 
 ANSWER_SECONDS = 30.0
 MAX_DETAIL = 300

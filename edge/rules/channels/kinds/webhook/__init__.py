@@ -1,4 +1,4 @@
-"""Senders over HTTP: ntfy, and webhooks with the JSON that Slack, Microsoft Teams or another program expects.
+"""A webhook with the JSON that Slack, Microsoft Teams or another program expects.
 
 Texts go where the receiver shows them as they are, without markup: names of assets may be hostile.
 """
@@ -6,18 +6,23 @@ Texts go where the receiver shows them as they are, without markup: names of ass
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from edge import clock
+from edge.events import validation
 from edge.events.delivery import Outcome
+from edge.events.form_fields import CODE, Field
+from edge.events.validation import invalid
 from edge.events.webhook import Poster
 from edge.outbound import Network
-from edge.rules.channels.compose import Outgoing
+from edge.rules.channels.compose import Outgoing, shortened
+from edge.rules.channels.kind import ChannelKind
+from edge.texts import N_
 from edge.validation import json_text
 
-NTFY_BYTES = 3_800  # ntfy turns longer messages into attachments
 SLACK_BYTES = 2_900  # characters of a block
 TEAMS_LINES = 50
 TEAMS_LINE = 300  # characters; a card has at most 28 KB
@@ -31,22 +36,6 @@ class Form(StrEnum):
     JSON = "json"
 
 
-class Ntfy(Poster):
-    """A topic of an ntfy server, such as https://ntfy.sh/topic. `token` may be empty."""
-
-    def __init__(self, url: str, token: str, network: Network, tls: ssl.SSLContext) -> None:
-        address = urlsplit(url)
-        folder, _, topic = address.path.rpartition("/")
-        self._topic = unquote(topic)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        super().__init__(urlunsplit(address._replace(path=f"{folder}/")), network, tls)
-
-    def send(self, outgoing: Outgoing) -> Outcome:
-        """Publish as JSON, because headers could not carry all titles."""
-        sent = {"topic": self._topic, "title": outgoing.subject, "message": shortened(outgoing.text, NTFY_BYTES)}
-        return self.post(json_text.encode(sent), self._headers)
-
-
 class ChatWebhook(Poster):
     def __init__(self, url: str, form: Form, network: Network, tls: ssl.SSLContext) -> None:
         self._form = form
@@ -55,23 +44,6 @@ class ChatWebhook(Poster):
     def send(self, outgoing: Outgoing) -> Outcome:
         bodies = {Form.SLACK: _slack, Form.TEAMS: _teams, Form.JSON: _json}
         return self.post(json_text.encode(bodies[self._form](outgoing)), {})
-
-
-def shortened(text: str, size: int) -> str:
-    """Return the lines that fit into `size` bytes, and how many are left out."""
-    if len(text.encode()) <= size:
-        return text
-    lines = text.split("\n")
-    kept: list[str] = []
-    room = size - 40
-    for line in lines:
-        room -= len(line.encode()) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    if not kept:
-        return text.encode()[:size].decode("utf-8", "ignore")
-    return "\n".join([*kept, f"and {len(lines) - len(kept)} more lines"])
 
 
 def _slack(outgoing: Outgoing) -> dict[str, Any]:
@@ -114,3 +86,36 @@ def _json(outgoing: Outgoing) -> dict[str, Any]:
         for one in outgoing.entries
     ]
     return {"id": outgoing.id, "subject": outgoing.subject, "text": outgoing.text, "messages": messages}
+
+
+def _checked(entered: Mapping[str, str], url: str, network: Network) -> dict[str, Any]:
+    """Return the settings. The URL is not one of them but the secret: who knows it can post."""
+    form = entered.get("form", "")
+    if form not in list(Form):
+        raise invalid("form", N_("choose one from the list"))
+    checked = validation.webhook_url(url, is_on_internet=network is Network.INTERNET)
+    return {"form": form, "host": urlsplit(checked).hostname or ""}
+
+
+_NAMES = {Form.SLACK: "Slack", Form.TEAMS: "Microsoft Teams", Form.JSON: N_("Another program (JSON)")}
+KIND = ChannelKind(
+    N_("New webhook"),
+    [
+        Field("form", N_("Receiver"), choices=list(_NAMES.items())),
+        Field(
+            "url",
+            N_("Address"),
+            N_("Copy it from the receiver. It is stored encrypted and not shown again"),
+            N_("Leave empty to keep the saved address"),
+            is_required=True,
+            is_secret=True,
+            longest=validation.MAX_URL,
+            input=CODE,
+        ),
+    ],
+    _checked,
+    lambda stored: [
+        (N_("Webhook"), f"{'JSON' if stored['form'] == Form.JSON else _NAMES[stored['form']]}, {stored['host']}")
+    ],
+    lambda stored, url, network, tls: ChatWebhook(url, Form(stored["form"]), network, tls),
+)

@@ -1,0 +1,41 @@
+"""What a kind of channel declares: its form, the check of what is entered, and its sender. See `kinds`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edge.events.delivery import Sender
+from edge.events.form_fields import Field
+from edge.outbound import Network
+from edge.rules.channels.compose import Outgoing
+
+Settings = Mapping[str, Any]
+Facts = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class ChannelKind:
+    """A kind of channel. One of the fields is its secret; the others are settings.
+
+    `check` gets the form, the secret and the allowed network, returns the settings, and raises Invalid by field.
+    `facts`: label and value of the recipient first, then of what else the page shows. `address`: the fields with
+    the receiver's address, the host first. A saved secret is kept while the fields `secret_for` stay the same.
+    `is_secret_typed`: the secret may have any characters. `takes_files`: it sends attachments.
+    """
+
+    title: str
+    fields: Sequence[Field]
+    check: Callable[[Mapping[str, str], str, Network], dict[str, Any]]
+    facts: Callable[[Settings], Facts]
+    new_sender: Callable[[Settings, str, Network, ssl.SSLContext], Sender[Outgoing]]
+    address: Sequence[str] = ("url",)
+    secret_for: Sequence[str] = ()
+    is_secret_typed: bool = False
+    takes_files: bool = False
+
+    @property
+    def secret(self) -> Field:
+        return next(field for field in self.fields if field.is_secret)

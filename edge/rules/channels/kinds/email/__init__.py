@@ -1,0 +1,148 @@
+"""Email: a message to one or more recipients over a mail server."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from edge.events.delivery import Sender
+from edge.events.form_fields import ADDRESS, CODE, Field
+from edge.events.validation import invalid, whole_number
+from edge.outbound import Network
+from edge.rules.channels.compose import Outgoing
+from edge.rules.channels.kind import ChannelKind, Facts, Settings
+from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
+from edge.texts import N_, fill
+
+MOST_RECIPIENTS = 20
+MAX_ADDRESS = 254
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+_HOST = re.compile(r"[A-Za-z0-9:]([A-Za-z0-9.:_-]{0,250}[A-Za-z0-9])?")
+
+
+_PORTS = {Security.STARTTLS: 587, Security.TLS: 465, Security.NONE: 25}
+
+
+def _checked(entered: Mapping[str, str], password: str, network: Network) -> dict[str, Any]:
+    host = entered.get("host", "").strip()
+    if not _HOST.fullmatch(host):
+        raise invalid("host", N_("enter the name of the mail server, such as mail.example.com"))
+    try:
+        security = Security(entered.get("security", Security.STARTTLS))
+    except ValueError as error:
+        raise invalid("security", N_("choose one from the list")) from error
+    user = entered.get("user", "").strip()
+    if len(user) > MAX_ADDRESS or not user.isprintable() or not user.isascii():
+        raise invalid("user", fill(N_("at most %(most)s ASCII characters"), most=MAX_ADDRESS))
+    if security is Security.NONE and user:
+        raise invalid("security", N_("choose STARTTLS or TLS: the password must not be sent unencrypted"))
+    if security is Security.NONE and network is Network.INTERNET:
+        raise invalid("security", N_("use encryption, or allow an address in a private network"))
+    if user and not password:
+        raise invalid("password", N_("enter the password of the user"))
+    return {
+        "host": host,
+        "port": _port(entered.get("port", "").strip(), security),
+        "security": security.value,
+        "user": user,
+        "sender": _address("sender", entered.get("sender", "").strip()),
+        "recipients": _recipients(entered.get("recipients", "")),
+    }
+
+
+def _port(text: str, security: Security) -> int:
+    if not text:
+        return _PORTS[security]
+    return whole_number("port", text, 1, 65535, N_("enter 1 to 65535, or leave it empty"))
+
+
+def _recipients(text: str) -> list[str]:
+    entered = [one for one in re.split(r"[\s,;]+", text) if one]
+    if not entered:
+        raise invalid("recipients", N_("enter at least one address"))
+    if len(entered) > MOST_RECIPIENTS:
+        raise invalid("recipients", fill(N_("at most %(most)s addresses"), most=MOST_RECIPIENTS))
+    return list(dict.fromkeys(_address("recipients", one) for one in entered))
+
+
+def _address(field: str, text: str) -> str:
+    if not text:
+        raise invalid(field, N_("enter an address"))
+    if len(text) > MAX_ADDRESS or not _ADDRESS.fullmatch(text):
+        raise invalid(
+            field, fill(N_("%(entered)s is not an address such as shift.lead@example.com"), entered=text[:50])
+        )
+    return text
+
+
+def _facts(stored: Settings) -> Facts:
+    security = {Security.STARTTLS: "STARTTLS", Security.TLS: "TLS", Security.NONE: fill(N_("not encrypted"))}
+    server = fill(
+        "%(server)s, %(security)s", server=f"{stored['host']}:{stored['port']}", security=security[stored["security"]]
+    )
+    return [
+        (N_("Recipients"), ", ".join(stored["recipients"])),
+        (N_("Mail server"), server),
+        (N_("Sender"), stored["sender"]),
+    ]
+
+
+def _new_sender(stored: Settings, password: str, network: Network, tls: ssl.SSLContext) -> Sender[Outgoing]:
+    from edge.rules.channels.kinds.email.mail import MailServer  # when one is needed: its libraries take 1 MB
+
+    return MailServer(MailSettings(**{**stored, "security": Security(stored["security"])}), password, network, tls)
+
+
+KIND = ChannelKind(
+    N_("New email channel"),
+    [
+        Field(
+            "recipients",
+            N_("Recipients"),
+            N_("Addresses, separated by commas; at most 20"),
+            is_required=True,
+            input=ADDRESS,
+        ),
+        Field(
+            "sender",
+            N_("Sender"),
+            N_("An address that the mail server lets this user send from, for example: edge@example.com"),
+            is_required=True,
+            input=ADDRESS,
+        ),
+        Field("host", N_("Mail server"), "mail.example.com", is_required=True, input=CODE),
+        Field(
+            "security",
+            N_("Encryption"),
+            choices=[
+                (Security.STARTTLS, N_("STARTTLS (port 587)")),
+                (Security.TLS, N_("TLS (port 465)")),
+                (Security.NONE, N_("None (port 25), in private networks only")),
+            ],
+        ),
+        Field(
+            "port",
+            N_("Port"),
+            N_("Leave empty for the usual port"),
+            longest=5,
+            input={"inputmode": "numeric", "class": "mono"},
+        ),
+        Field("user", N_("User"), N_("Leave empty if the server needs none"), input=CODE),
+        Field(
+            "password",
+            N_("Password"),
+            kept_hint=N_("Leave empty to keep the saved password"),
+            is_secret=True,
+            longest=200,
+        ),
+    ],
+    _checked,
+    _facts,
+    _new_sender,
+    address=["host", "port"],
+    secret_for=["host", "user"],
+    is_secret_typed=True,
+    takes_files=True,
+)
