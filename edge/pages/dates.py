@@ -7,12 +7,16 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from flask import abort, request
+from flask import request
 
 from edge import clock
-from edge.pages.translation import gettext
+from edge.errors import Invalid
 from edge.services import services
+from edge.texts import N_, Count, fill
 
+EARLIEST = date(1970, 1, 1)
+_NO_DAY = N_("%(value)s is not a day since 1970. Enter days like 2026-03-02")
+_NO_TIME = N_("%(value)s is not a time. Enter times like 2026-03-02T14:00")
 BY_HOUR = 2  # up to this number of days is shown by the hour
 
 
@@ -45,22 +49,16 @@ class Days(NamedTuple):
 
 
 def requested_days(usual: int, most: int | None = None) -> Days:
-    """Return the days in `from` and `to` of the URL, or the last `usual` days. Aborts with 404 for invalid or too
-    many days.
-    """
+    """Return the days in `from` and `to` of the URL, or the last `usual` days. Raises Invalid."""
     today = datetime.now(_zone()).date()
-    try:
-        last = _day("to") or max(today, _day("from") or today)
-        first = _day("from") or last - timedelta(days=usual - 1)
-        days = Days(first, last, begin_of(first), begin_of(last + timedelta(days=1)))
-    except (ValueError, OverflowError):
-        abort(404, gettext("Enter days like 2026-03-02."))
-    if days.first.year < 1970:
-        abort(404, gettext("This date is too far in the past."))
+    begin, end = _day("from"), _day("to")
+    last = end or max(today, begin or today)
+    first = begin or max(EARLIEST, last - timedelta(days=usual - 1))
+    days = Days(first, last, begin_of(first), begin_of(last + timedelta(days=1)))
     if days.number < 1:
-        abort(404, gettext("The first day is after the last day."))
+        raise Invalid.one("from", "invalid_value", N_("The first day is after the last day"))
     if most is not None and days.number > most:
-        abort(404, gettext("Choose at most %(number)s days.") % {"number": most})
+        raise Invalid.one("to", "too_large", fill(N_("Choose at most %(number)s days"), number=Count(most)))
     return days
 
 
@@ -83,14 +81,15 @@ def shortcuts(lengths: Sequence[int]) -> dict[int, str]:
 
 
 def requested_moment(usual: int) -> int:
-    """Return the time in `at` of the URL, in the time zone of the site. Aborts with 404 for invalid input."""
-    if not request.args.get("at"):
+    """Return the time in `at` of the URL, in the time zone of the site. Raises Invalid."""
+    entered = request.args.get("at")
+    if not entered:
         return usual
     try:
-        moment = datetime.fromisoformat(request.args["at"])
+        moment = datetime.fromisoformat(entered)
         return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=_zone()))
     except (ValueError, OverflowError):
-        abort(404, gettext("Enter a time like 2026-03-02T14:00."))
+        raise Invalid.one("at", "invalid_value", fill(_NO_TIME, value=repr(entered[:30]))) from None
 
 
 def local(moment: int) -> str:
@@ -104,8 +103,18 @@ def exact(moment: int) -> str:
 
 
 def _day(name: str) -> date | None:
+    """Return a day of the URL, or None without one. Raises Invalid."""
     entered = request.args.get(name)
-    return datetime.strptime(entered, "%Y-%m-%d").date() if entered else None
+    if not entered:
+        return None
+    try:
+        day = datetime.strptime(entered, "%Y-%m-%d").date()
+        begin_of(day + timedelta(days=1))  # a range ends there
+        if day >= EARLIEST:
+            return day
+    except (ValueError, OverflowError):
+        pass
+    raise Invalid.one(name, "invalid_value", fill(_NO_DAY, value=repr(entered[:30])))
 
 
 def _zone() -> ZoneInfo:

@@ -129,16 +129,26 @@ def test_charts_have_names_for_screen_readers(sign_in_as: SignIn, cast: Cast, si
     "query",
     ["from=x", "to=2026-13-01", "from=0000-01-01", "from=0001-01-01&to=0001-01-02", "from=2026-02-02&to=2026-02-01"],
 )
-def test_invalid_days_are_reported(sign_in_as: SignIn, site: Site, path: str, query: str) -> None:
+def test_invalid_days_are_named(sign_in_as: SignIn, site: Site, path: str, query: str) -> None:
     path = path.format(asset=site.pallet.id, location=site.dock.id)
-    assert sign_in_as(Role.VIEWER).get(f"{path}?{query}").status_code == 404
+    answer = sign_in_as(Role.VIEWER).get(f"{path}?{query}")
+    assert answer.status_code == 400
+    assert "Page not found" not in answer.text
+    day = query.partition("&")[0].partition("=")[2]
+    wrong = "The first day is after the last day" if "&to=2026" in query else f"&#39;{day}&#39; is not a day since 1970"
+    assert wrong in answer.text
+
+
+def test_a_wrong_moment_is_named(sign_in_as: SignIn) -> None:
+    answer = sign_in_as(Role.VIEWER).get("/past?at=2026-03-02T25:00")
+    assert (answer.status_code, "&#39;2026-03-02T25:00&#39; is not a time" in answer.text) == (400, True)
 
 
 @pytest.mark.parametrize(
     "query", ["at=x", "at=9999-12-31T23:59%2b23:00", "at=2026-03-02T14:00&offset=x&location=y&sort=z&q=%00", "at="]
 )
 def test_an_odd_moment_is_no_fault(sign_in_as: SignIn, site: Site, query: str) -> None:
-    assert sign_in_as(Role.VIEWER).get(f"/past?{query}").status_code in (200, 404)
+    assert sign_in_as(Role.VIEWER).get(f"/past?{query}").status_code in (200, 400)
 
 
 def test_a_moment_can_be_exported_with_its_filters(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
