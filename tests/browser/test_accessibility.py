@@ -192,6 +192,33 @@ def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., P
     assert {name: one for name, one in found.items() if one} == {}
 
 
+def test_the_sheets_of_the_scan_page_have_no_fault_while_they_are_open(
+    scan_page: Callable[..., Page], site: Site
+) -> None:
+    see(site, 1)
+    see(site, 2)
+    page = scan_page("ed", viewport=PHONE, reduced_motion="reduce")
+    found = {}
+
+    def look(title: str, *clicks: str) -> None:
+        for selector in clicks:
+            page.click(selector)
+        expect(page.locator("#sheet-title")).to_contain_text(title)
+        found[title] = faults(page, impacts=ALL) + small_targets(page)
+
+    for item, title in (("Expected list", "Expected lists"), ("Empty a carrier", "Empty a carrier")):
+        look(title, "#jobs", f"#sheet button:has-text('{item}')")
+        page.click("#sheet-close")
+    look("Test my scanner", "#menu summary", "#test")
+    page.click("#sheet-close")
+    scan(page, "BC-0001")
+    look("Scanned at", "#count")
+    look("Stock-take at", "#sheet-close", "#jobs", "text=Start a stock-take", "button:has-text('Start at')", "#take")
+    look("Sign off the stock-take", "text=Sign off …")
+    look("Signed off", "button:has-text('Sign off as')")
+    assert {name: one for name, one in found.items() if one} == {}
+
+
 def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserContext], site: Site) -> None:
     _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()

@@ -269,6 +269,25 @@ def test_a_known_code_teaches_the_layout_of_the_scanner(scan_page: ScanPage) -> 
     outcome(page, "unknown", "NEW-YZ")
 
 
+def test_a_known_code_teaches_the_layout_though_longer_codes_begin_with_it(scan_page: ScanPage, site: Site) -> None:
+    for asset, value in zip(site.assets, ("YZ-1", "YZ-12"), strict=False):
+        assets.attach_tag(shell(site.organization_id), asset.id, NewTag("barcode", value))
+    page = scan_page()
+    german(page, "YZ-1")
+    outcome(page, "recorded", "Pallet 1")
+
+
+def test_a_first_code_that_the_keyboard_may_have_changed_says_what_to_do(scan_page: ScanPage) -> None:
+    page = scan_page()
+    page.evaluate("() => localStorage.removeItem('edge-scanner')")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.wait_for_function(ACCEPTS)
+    german(page, "NEW-YZ")
+    outcome(page, "unknown", "NEWßZY")
+    expect(page.locator("#said")).to_have_text("If the printed code is different, tap Menu, then “Test my scanner”")
+
+
 def test_caps_lock_is_named_with_an_unknown_code(scan_page: ScanPage) -> None:
     page = scan_page()
     page.evaluate(

@@ -7,14 +7,13 @@ import * as copy from "./copy.js";
 import { newId } from "./catch.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
-import { button, choice, closeSheet, fill, message, openSheet, part, anchor, sheet } from "./sheets.js";
+import { button, choice, closeSheet, drawGroups, fill, message, openSheet, part, anchor, sheet } from "./sheets.js";
 import { say } from "./show.js";
 import { ask, link } from "./sync.js";
 import { begin, cancel, catchUp, expectedAt, finish, groupsOf, join, markLost, otherDevices, setAside, take } from "./take.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
-const MOST = 200; // lines shown of a group
 const PATIENCE = 4000; // ms
 const ASK_AGAIN = 3000; // ms
 const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
@@ -95,9 +94,11 @@ let ready = null; // of the lines after a sweep: whether one step may sign off, 
 
 async function openLines(given = null) {
   ready = given;
-  const body = document.createElement("div");
-  body.id = "take-lines";
-  openSheet("take", t("Stock-take at {location}", { location: take.name }), body);
+  const [head, body] = [document.createElement("div"), document.createElement("div")];
+  [head.id, body.id] = ["take-head", "take-lines"];
+  openSheet("take", t("Stock-take at {location}", { location: take.name }), head, body,
+    button(t("Pause, to continue later or on another device"), () => leave(setAside), "button plain wide"),
+    button(t("Cancel the stock-take: nothing is recorded"), () => leave(cancel), "button plain wide"));
   showLines(await queue.recent(Infinity));
 }
 
@@ -110,15 +111,13 @@ export function showLines(log) {
   if (ready && !ready.isAsked && isSent()) prepare(ready);
   const isReady = Boolean(ready && ready.isSafe && isSent());
   if (ready) ready.since = isReady ? Math.min(ready.since, performance.now()) : Infinity;
-  fill(body, [
+  fill(document.getElementById("take-head"), [
     part("list-count", tn("{number} of {count} found", "{number} of {count} found", take.expected.length, { number: groups.here.length }), "p"),
     ...(isReady
       ? [button(t("Sign off as {person}", { person: link.me.name }), signOffAtOnce, "button wide"), message(t("Signing off records the scans and keeps the result."))]
       : [button(t("Sign off …"), confirm, "button wide")]),
-    ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
-    button(t("Pause, to continue later or on another device"), () => leave(setAside), "button plain wide"),
-    button(t("Cancel the stock-take: nothing is recorded"), () => leave(cancel), "button plain wide"),
   ]);
+  drawGroups(body, "take", TITLES, "here", groups, line);
 }
 
 async function leave(how) {
@@ -127,26 +126,19 @@ async function leave(how) {
   await redraw();
 }
 
-function group(name, lines) {
-  const section = part("take-group", "", "details");
-  section.open = name !== "here";
-  section.id = `take-${name}`;
-  const list = part("log-list", "", "ol");
-  list.append(...lines.slice(0, MOST).map((one) => line(name, one)));
-  section.append(part("", `${TITLES[name]}: ${lines.length}`, "summary"), list);
-  return section;
-}
-
 function line(group, one) {
-  const item = part("take-line", "", "li");
-  item.append(part("log-thing", one.name), part("log-detail", [one.key, detailOf(group, one)].filter(Boolean).join(" · ")));
-  if (group === "missing") {
-    const lost = take.lost.includes(one.id);
-    const acts = part("row-acts", "");
-    acts.append(button(lost ? t("Not lost") : t("Lost"), async () => { await markLost(one.id, !lost); await redraw(); }, "button plain slim"));
-    item.append(acts);
-  }
-  return item;
+  const detail = [one.key, detailOf(group, one)].filter(Boolean).join(" · ");
+  const lost = take.lost.includes(one.id);
+  return [one.id || one.name, [one.name, detail, lost], () => {
+    const item = part("take-line", "", "li");
+    item.append(part("log-thing", one.name), part("log-detail", detail));
+    if (group === "missing") {
+      const acts = part("row-acts", "");
+      acts.append(button(lost ? t("Not lost") : t("Lost"), async () => { await markLost(one.id, !lost); await redraw(); }, "button plain slim"));
+      item.append(acts);
+    }
+    return item;
+  }];
 }
 
 function detailOf(group, one) {

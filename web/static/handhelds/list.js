@@ -2,8 +2,8 @@
 
 import { choice } from "./locations.js";
 import * as queue from "./queue.js";
-import { logItem } from "./show.js";
-import { button, fill, openSheet, part } from "./sheets.js";
+import { logItem, resultOf } from "./show.js";
+import { button, drawLines, fill, openSheet, part } from "./sheets.js";
 import { t, tn } from "./texts.js";
 import { beginAnew, countOf, isHere } from "./view.js";
 
@@ -29,8 +29,8 @@ export function showList(log) {
     part("list-count", summary(total, repeats), "p"),
     button(t("Restart count"), () => { beginAnew(); acts.onBegin(); }),
   ]);
-  const lines = log.filter(isHere).map(row);
-  fill(document.getElementById("list-lines"), lines.length ? lines : [part("", t("Nothing yet."), "li")]);
+  const lines = log.filter(isHere).map((entry) => [entry.id, [entry.state, resultOf(entry), acts.isUndoable(entry)], () => row(entry)]);
+  drawLines(document.getElementById("list-lines"), lines.length ? lines : [["", "", () => part("", t("Nothing yet."), "li")]]);
 }
 
 function summary(total, repeats) {

@@ -5,13 +5,12 @@ import { newId } from "./catch.js";
 import { catchUp, choose, groupsOf, leave, list, signOff, unsigned } from "./expected.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
-import { anchor, button, choice, closeSheet, fill, message, openSheet, part, sheet } from "./sheets.js";
+import { anchor, button, choice, closeSheet, drawGroups, fill, message, openSheet, part, sheet } from "./sheets.js";
 import { say, showLocation } from "./show.js";
 import { link } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
-const MOST = 200; // lines shown of a group
 const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
 
 const TITLES = { missing: t("Missing"), wrong: t("Wrong"), surplus: t("Surplus"), ticked: t("Ticked off") };
@@ -59,9 +58,10 @@ async function begin(one) {
 
 export async function openList() {
   if (!list) return;
-  const body = document.createElement("div");
-  body.id = "list-groups";
-  openSheet("expected", list.name, body);
+  const [head, body] = [document.createElement("div"), document.createElement("div")];
+  [head.id, body.id] = ["list-sign", "list-groups"];
+  openSheet("expected", list.name, head, body,
+    button(t("Leave the list: it stays open"), async () => { await leave(); closeSheet(); await redraw(); }, "button plain wide"));
   [ready, isFresh] = [{ on: "", since: 0 }, false];
   showGroups(await queue.recent(Infinity));
 }
@@ -88,29 +88,21 @@ export function showGroups(log) {
   const groups = groupsOf(log);
   const count = groups.ticked.length + groups.missing.length;
   if (ready.on !== list.version) ready = { on: list.version, since: performance.now() };
-  fill(body, [
+  fill(document.getElementById("list-sign"), [
     part("list-count", t("{number} of {count} ticked off", { number: groups.ticked.length, count }), "p"),
     button(t("Sign off as {person}", { person: link.me ? link.me.name : "" }), () => confirm(groups), "button wide"),
     message(t("A signed list does not change any more.")),
-    ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
-    button(t("Leave the list: it stays open"), async () => { await leave(); closeSheet(); await redraw(); }, "button plain wide"),
   ]);
+  drawGroups(body, "expected", TITLES, "ticked", groups, line);
 }
 
-function group(name, lines) {
-  const section = part("take-group", "", "details");
-  section.open = name !== "ticked";
-  section.id = `expected-${name}`;
-  const list = part("log-list", "", "ol");
-  list.append(...lines.slice(0, MOST).map(line));
-  section.append(part("", `${TITLES[name]}: ${lines.length}`, "summary"), list);
-  return section;
-}
-
-function line({ name, key, other }) {
-  const item = part("take-line", "", "li");
-  item.append(part("log-thing", name), part("log-detail", [key, other ? t("belongs to {list}", { list: other }) : ""].filter(Boolean).join(" · ")));
-  return item;
+function line(_, { id, name, key, other }) {
+  const detail = [key, other ? t("belongs to {list}", { list: other }) : ""].filter(Boolean).join(" · ");
+  return [id, [name, detail], () => {
+    const item = part("take-line", "", "li");
+    item.append(part("log-thing", name), part("log-detail", detail));
+    return item;
+  }];
 }
 
 /** Sign off at once if all assets are there and no others; otherwise ask. */

@@ -10,6 +10,7 @@ import * as expected from "./expected.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { hasWrongCheckDigit } from "./gs1.js";
 import * as locations from "./locations.js";
+import { current } from "./profile.js";
 import * as queue from "./queue.js";
 import { knowBy } from "./scanner.js";
 import { signedIn } from "./session.js";
@@ -63,7 +64,7 @@ async function onCode({ id, code, raw, at, era, by = signedIn() }) {
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
-  if (raw && raw.hasCapsLock && !thing && !location) say(t("Caps Lock is on and may have changed this code"));
+  if (raw && !thing && !location) sayWhyUnknown(raw);
   if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, stamp(by, { at, era }), location, thing);
   if (location) return chooseLocation(location, id, stamp(by, { at, era }));
   if (looksLikeLocation(code)) {
@@ -87,6 +88,12 @@ async function onCode({ id, code, raw, at, era, by = signedIn() }) {
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, stamp(by, { at, era }), thing);
+}
+
+/** Say what may have changed a code that is not known here, and what to do. */
+function sayWhyUnknown({ hasCapsLock, typed, byKey }) {
+  if (hasCapsLock) say(t("Caps Lock is on and may have changed this code"));
+  else if (byKey && byKey !== typed && !current().layout) say(t("If the printed code is different, tap Menu, then “Test my scanner”"));
 }
 
 /** True if the last scan is repeated, as by a sled, which reads the same tag again and again. */
@@ -535,7 +542,7 @@ function receive(one) {
 
 async function begin() {
   inLine(load);
-  knowBy(isWhole);
+  knowBy(isWhole, (code) => Boolean(copy.find(code)) + Boolean(locations.find(code)));
   drawWith({ drawSheet, attachButtons: async (...given) => (await useTools()).attachButtons(...given).catch(() => []) });
   handOver(
     receive,

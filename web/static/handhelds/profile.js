@@ -4,7 +4,7 @@
 
 export const TEST_CODE = document.getElementById("station").dataset.testCode;
 const KEPT = "edge-scanner";
-// `end` is "enter" once a code has ended with one, `slowest` the longest time between two keys in ms, 0 if unknown.
+// `layout` is "us" or "own" (the system's) once it is known. `end` is "enter" once a code has ended with one, `slowest` the longest time between two keys in ms, 0 if unknown.
 const NOTHING = { prefix: "", suffix: "", layout: "", end: "", slowest: 0 };
 
 let profile = read();
@@ -31,7 +31,7 @@ export function forget() {
 
 /** From the test code as it arrived, by character and by key: the profile, or null if it is not the test code. */
 export function fromTest(typed, byKey) {
-  for (const [text, layout] of [[typed, ""], [byKey, "us"]]) {
+  for (const [text, layout] of [[typed, "own"], [byKey, "us"]]) {
     const at = text.indexOf(TEST_CODE);
     if (at >= 0) return { prefix: text.slice(0, at), suffix: text.slice(at + TEST_CODE.length), layout };
   }

@@ -15,6 +15,7 @@ let catcher;
 let take = () => {};
 let showRaw = () => {};
 let isKnown = () => false;
+let countOf = () => 0;
 let fieldTimer = 0;
 let lastKey = "";
 let moment = 0; // of the last key or text, by the clock of the browser: a page that hung gets them late
@@ -55,9 +56,9 @@ export function listen(field, onCode, onRaw) {
   keepFocus();
 }
 
-/** Set `test`: whether the device knows a code and no longer code with the same beginning. */
-export function knowBy(test) {
-  isKnown = test;
+/** Set `test`: whether the device knows a code and no longer code with the same beginning; `count`: of the things with a code. */
+export function knowBy(test, count) {
+  [isKnown, countOf] = [test, count];
 }
 
 function onKey(event) {
@@ -176,18 +177,24 @@ function takeOut(field, { before, text, usual }) {
 function finish(text, usual, isPart = false) {
   // A link that only makes sense as typed on a US keyboard proves that the scanner types for one.
   if (usual !== text && /^https?:\/\//i.test(cleaned(usual)) && !/^https?:\/\//i.test(cleaned(text))) learn({ layout: "us" });
-  const code = known(cleaned(bare(text, usual)), text, usual);
+  const typed = cleaned(bare(text, usual));
+  const code = isPart ? typed : known(typed, text, usual);
   leaveButton();
   if (code) take(code, { typed: text, byKey: usual, isPart, moment, hasCapsLock });
 }
 
-/** The code that the device knows: as it was typed, or as typed on a US keyboard, which teaches that the scanner types for one. */
+/**
+ * The code that the device knows: as it was typed, or as typed on a US keyboard if exactly one thing has that. Either teaches for
+ * which keyboard the scanner types. The code has ended, so that longer ones do not matter.
+ */
 function known(code, text, usual) {
-  const isUs = current().layout === "us";
-  const other = cleaned(bare(isUs ? text : usual, ""));
-  if (other === code || isKnown(code) || !isKnown(other)) return code;
-  if (!isUs) learn({ layout: "us" });
-  return other;
+  const { layout } = current();
+  const other = cleaned(bare(layout === "us" ? text : usual, ""));
+  if (other === code) return code;
+  const isTyped = countOf(code) > 0;
+  if (!isTyped && countOf(other) !== 1) return code;
+  if (layout !== "us") learn({ layout: isTyped ? "own" : "us" });
+  return isTyped ? code : other;
 }
 
 /** A second end key of the code may come any time later: it must find no button to press. */

@@ -72,6 +72,48 @@ export function fill(element, content) {
   element.append(...content);
 }
 
+const drawn = new WeakMap(); // element -> its lines by key
+
+/**
+ * Draw lines of `[key, shown, make]`: what `make` returned for a key stays as long as `shown` is equal, and only what differs is
+ * touched, however many lines there are.
+ */
+export function drawLines(element, lines) {
+  const before = drawn.get(element) || new Map();
+  const after = new Map();
+  for (const [key, shown, make] of lines) {
+    const text = JSON.stringify(shown);
+    const old = before.get(key);
+    after.set(key, old && old.text === text ? old : { text, line: make() });
+  }
+  for (const [key, old] of before) if (after.get(key) !== old) old.line.remove();
+  let next = element.firstElementChild;
+  for (const { line } of after.values()) {
+    if (line === next) next = next.nextElementSibling;
+    else element.insertBefore(line, next);
+  }
+  drawn.set(element, after);
+}
+
+const MOST = 200; // lines shown of a group
+
+/** Draw groups of lines that open and close, without empty ones. `line(group, one)` is a line for `drawLines`. */
+export function drawGroups(element, id, titles, closed, groups, line) {
+  const names = Object.keys(titles).filter((name) => groups[name].length);
+  drawLines(element, names.map((name) => [name, "", () => {
+    const section = part("take-group", "", "details");
+    section.open = name !== closed;
+    section.id = `${id}-${name}`;
+    section.append(part("", "", "summary"), part("log-list", "", "ol"));
+    return section;
+  }]));
+  names.forEach((name, at) => {
+    const [summary, list] = element.children[at].children;
+    summary.textContent = `${titles[name]}: ${groups[name].length}`;
+    drawLines(list, groups[name].slice(0, MOST).map((one) => line(name, one)));
+  });
+}
+
 export function part(name, text, tag = "span") {
   const element = document.createElement(tag);
   if (name) element.className = name;

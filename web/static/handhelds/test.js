@@ -23,7 +23,7 @@ function showProfile() {
   const learnt = [
     prefix && t("prefix “{text}” is removed", { text: prefix }),
     suffix && t("suffix “{text}” is removed", { text: suffix }),
-    layout && t("keys are read as a US keyboard"),
+    layout === "us" && t("keys are read as a US keyboard"),
   ].filter(Boolean);
   const lines = learnt.length
     ? [message(t("Learned for this scanner: {list}.", { list: learnt.join(", ") })), button(t("Forget"), () => { forget(); showProfile(); })]
