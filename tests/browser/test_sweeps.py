@@ -619,7 +619,7 @@ def test_one_tap_signs_off_as_soon_as_the_server_has_answered(scan_page: ScanPag
     counted(page, 4)
     page.route("**/scan/stock-takes/*", lambda route: route.continue_() if asked else asked.append(route))
     page.click("#sweep-save")
-    expect(page.locator("#take-lines button.wide").first).to_have_text("Sign off …")
+    expect(page.locator("#take-head button.wide").first).to_have_text("Sign off …")
     page.locator("button:has-text('Sign off as')").wait_for()
     assert len(asked) == 1
 
