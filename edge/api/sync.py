@@ -87,6 +87,8 @@ def join() -> Response:
             "hub_name": name,
             "hub_id": sites.hub_id(),
             "former_codes": sites.former_codes(site),
+            "epoch": site.epoch,
+            "acked_seq": site.acked_seq,
         }
     )
 

@@ -233,6 +233,8 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
         answer["client_id"],
         str(answer.get("hub_id", ""))[:64],
         former_codes,
+        answer.get("epoch"),
+        int(answer.get("acked_seq", 0)),
     )
 
 

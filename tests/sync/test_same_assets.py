@@ -9,7 +9,7 @@ import pytest
 from edge.records import assets
 from edge.records.tags import NewTag
 from edge.sync import verify
-from edge.sync.store import conflicts, hub_link
+from edge.sync.store import conflicts, hub_link, recovered_history
 from tests.sync.world import Box, Hub, SiteBox, assert_copies, assert_equal
 
 
@@ -139,3 +139,21 @@ def test_two_assets_of_a_site_that_were_merged_with_one_of_the_hub_come_to_rest(
             {"name": "New"},
         )
     company.assert_settled()
+
+
+def test_a_copy_of_a_site_that_joins_again_does_not_use_ids_again(company: Company) -> None:
+    """Model seed 7104. What the copy lacks comes back with `edge sync recover`, which it asks for."""
+    ber = company.ber
+    copy = ber.copy_files()
+    company.add(ber, "LOST")
+    ber.settle()
+    ber.copy_back(copy)
+    company.add(company.ham, "H-1")
+    company.ham.settle()
+    ber.join_again()
+    ber.settle()
+    assert ber.rows("SELECT restored_from FROM target") != [(None,)]
+    with ber.in_use():
+        recovered_history.begin(ber.actor)
+    company.assert_settled()
+    assert ber.rows("SELECT external_key FROM asset ORDER BY 1") == [("H-1",), ("LOST",)]

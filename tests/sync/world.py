@@ -265,9 +265,12 @@ class SiteBox(Box):
         """Join with a new code, after the hub has refused this machine."""
         with self.hub.in_use():
             sites.renew_code(self.hub.actor, self.site_no, hash_secret("again"))
-            sites.join(hash_secret("again"), hash_secret("another secret"))
+            joined = sites.join(hash_secret("again"), hash_secret("another secret"))
+            assert joined
+        cursor = {"epoch": joined.epoch, "acked_seq": joined.acked_seq}
+        access = HubAccess("https://hub", self.name, "The hub", "another key", **cursor)
         with self.in_use():
-            hub_link.renew_key(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
+            hub_link.renew_key(self.actor, access)
 
     def sync(self, rounds: int = 50) -> None:
         """Send until no change waits."""

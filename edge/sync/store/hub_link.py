@@ -15,6 +15,7 @@ from edge.database.triggers import Follower
 from edge.errors import Conflict, NotFound
 from edge.sync.store import change_feed, epochs, former_hubs
 from edge.sync.store.exchange import Cursor, HubState
+from edge.tracking import copies
 
 EXACT_CHECKPOINTS = 1000  # newest checkpoints kept in full; older ones are thinned to one per hour
 
@@ -98,7 +99,8 @@ def find() -> Target | None:
 class HubAccess(NamedTuple):
     """The hub's address and name, this site's code there, its key, the hub's id, and the codes that the site had.
 
-    The id is empty for hubs of earlier releases.
+    `epoch` and `acked_seq`: the newest change of this site that it has. Hubs of earlier releases tell neither these nor
+    their id.
     """
 
     url: str
@@ -107,6 +109,8 @@ class HubAccess(NamedTuple):
     client_id: str
     hub_id: str = ""
     former_codes: tuple[str, ...] = ()
+    epoch: str | None = None
+    acked_seq: int = 0
 
 
 def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery: bool = False) -> None:
@@ -167,6 +171,10 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             rival_at=None,
             is_verify_requested=1,  # the hub may have been restored, or had data from another machine
         )
+        is_other = hub.epoch is not None and hub.epoch not in (target.epoch, *target.former)
+        if is_other or hub.acked_seq > target.acked_seq:  # this is a copy, and the hub has what was lost here
+            epochs.skip_ids()
+            update(restored_from=copies.newest_read(execute))
         change_feed.add_names(actor.organization_id)
         act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
 

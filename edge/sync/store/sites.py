@@ -187,7 +187,10 @@ def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
 
 
 def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
-    """Redeem a join code: create the site's key and revoke the previous one. Returns None for an unknown code."""
+    """Redeem a join code: create the site's key and revoke the previous one.
+
+    Returns the site with its last epoch, which is retired now; None for an unknown code.
+    """
     with writing():
         site = find_by_join_code(join_hash)
         if site is None:
@@ -205,7 +208,7 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
             )
             _give_back(site)
             act.note("site.joined", Subject("site", site.no, site.name))
-    return get_site(site.organization_id, site.no)
+    return get_site(site.organization_id, site.no)._replace(epoch=site.epoch)
 
 
 def end_key(actor: Actor, site: Site) -> None:
