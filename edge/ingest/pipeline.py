@@ -107,7 +107,6 @@ class Pipeline:
         try:
             return self._commit(messages)
         except Unavailable:
-            self._forget()
             raise
         except Exception as error:
             self._forget()
@@ -131,11 +130,6 @@ class Pipeline:
             self._recent_version = version
             self._recent.refresh()
 
-    def _finish(self) -> None:
-        """Write the recent reads. Last step of each transaction."""
-        if self._recent:
-            self._recent.done()
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Write with the present state, which is discarded if the database cannot be written."""
@@ -143,7 +137,8 @@ class Pipeline:
             with writing():
                 self._refresh()
                 yield
-                self._finish()
+                if self._recent:
+                    self._recent.done()
         except Unavailable:
             self._forget()
             raise
@@ -157,8 +152,7 @@ class Pipeline:
 
     def _commit(self, messages: Sequence[Message], poison: str = "") -> int:
         gs1.load_epc_library()  # not at startup, because a site without reads never needs it
-        with metrics.commit_seconds.time(), writing():
-            self._refresh()
+        with metrics.commit_seconds.time(), self._transaction():
             opened = self._open_first(messages, poison)
             messages = messages[: len(opened)]
             batch = self._record(opened)
@@ -176,7 +170,6 @@ class Pipeline:
                 if item.message.qos
             ]
             self._receipts.keep(receipts)
-            self._finish()
         if batch.has_scans:
             self._recorded_at = max(opened[-1].received_at, self._recorded_at)
         self._receipts.add(receipts)

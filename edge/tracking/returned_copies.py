@@ -66,7 +66,7 @@ def stays_by_key(site_no: int, keys: Sequence[Key]) -> list[StayColumns]:
 
     def stored() -> Sequence[tuple[Any, ...]]:
         here = {remote_no: track.no for remote_no, track in site_tracks(site_no, [key[0] for key in keys]).items()}
-        return history_engine.lent_rows.by_key([(here[no], at, seq) for no, at, seq in keys if no in here])
+        return history_engine.lent_rows.within(sorted({(here[no], at, at) for no, at, _ in keys if no in here}))
 
     with history_engine.lending(stored):
         return execute(

@@ -12,7 +12,7 @@ import pytest
 from edge.database.connection import execute
 from edge.sync.store import change_feed, remote_batches
 from edge.tracking import deletion, history_engine
-from edge.tracking.postgres import batches, packed, pool
+from edge.tracking.postgres import batches, pool, replaced
 from tests.feed.test_feed import Mirror, assert_equal, box_of
 from tests.mosquitto import free_port
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
@@ -71,7 +71,7 @@ def test_each_change_is_recorded_once(site: SiteBox) -> None:
     [(track,)] = site.hub.rows("SELECT no FROM track")
     assert recorded(site.hub) == [(1, track, EPOCH + 9 * HOUR)]
     [(effects,)] = effects_of(site.hub)
-    assert packed.unpack(effects[4], 2) == [(track, EPOCH + 9 * HOUR)]
+    assert replaced.unpack_rows(effects[4], 2) == [(track, EPOCH + 9 * HOUR)]
     check(site.hub, mirror)
 
 

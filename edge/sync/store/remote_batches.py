@@ -97,7 +97,8 @@ def settle_all() -> None:
 def _has_positions_of(effects: Effects) -> bool:
     """Return whether this database has the positions of a batch, which it lacks if its files were copied back."""
     tracks = effects.more_rows.keys() - set(effects.gone_tracks)
-    return history_engine.batches.newest_keys(tracks) == copies.keys_of_newest(tracks)
+    newest = {row[:3] for row in history_engine.lent_rows.newest(tracks, 1)}
+    return newest == copies.keys_of_newest(tracks)
 
 
 def note_cursor(site_no: int) -> None:

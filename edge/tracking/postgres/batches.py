@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from edge import clock
-from edge.tracking.postgres import packed, pool, writers
+from edge.tracking.postgres import pool, writers
 from edge.tracking.postgres.bounded import Connection
 from edge.tracking.postgres.pool import connected
-from edge.tracking.postgres.replaced import Key, Replaced
+from edge.tracking.postgres.replaced import Key, Replaced, pack, unpack_rows
 
 MOST_INSTANTS = 50_000  # of a batch; the feed then sends all rows of its tracks
 Instant = tuple[int, int]  # track, and begin of a row
@@ -300,7 +300,7 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
     counted = row_counts(_batch.counted)
     effects = Effects(_batch.more_rows, counted, _batch.gone, sorted(_batch.days), _batch.instants, replaced)
     more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
-    noted = [None if effects.instants is None else packed.pack(sorted(effects.instants)), replaced]
+    noted = [None if effects.instants is None else pack(sorted(effects.instants)), replaced]
     while noted and noted[-1] is None:
         noted.pop()
     _run(
@@ -335,7 +335,7 @@ def committed(site_no: int) -> Committed | None:
         pool.commit(_begun())
     for base, done, horizon, (more, counts, gone, days, *noted), _ in rows:
         changed, replaced = (*noted, None, None)[:2]
-        changed = None if changed is None else [(track, at) for track, at in packed.unpack(changed, 2)]
+        changed = None if changed is None else [(track, at) for track, at in unpack_rows(changed, 2)]
         return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed, replaced))
     return None
 
@@ -387,16 +387,6 @@ def drop_newer(positions: Sequence[Key]) -> tuple[dict[int, int], set[int]]:
         commit_rows()
     counts, changed = row_counts(tracks), {track for track, _, _ in dropped}
     return {no: counts[no] for no in changed if counts[no]}, {no for no, count in counts.items() if not count}
-
-
-def newest_keys(tracks: Collection[int]) -> set[Key]:
-    """Return the key of the newest row of each of these tracks that has one."""
-    rows = _run(
-        "SELECT s.track, s.observed_at, s.seq FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL ("
-        "SELECT * FROM stay WHERE track = t.no ORDER BY observed_at DESC, seq DESC LIMIT 1) s",
-        {"tracks": list(tracks)},
-    )
-    return {(track, at, seq) for track, at, seq in rows}
 
 
 def tracks_above(number: int) -> set[int]:

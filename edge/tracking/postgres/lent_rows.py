@@ -230,18 +230,6 @@ def after_moment(tracks: Sequence[int], at: int, limit: int) -> list[Row]:
     return fetch(_AFTER_MOMENT, {"tracks": list(tracks), "at": at, "limit": limit})
 
 
-_BY_KEY = f"""
-SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(track, at, seq)
-JOIN stay s ON s.track = k.track AND s.observed_at = k.at AND s.seq = k.seq
-"""
-
-
-def by_key(keys: Sequence[tuple[int, int, int]]) -> list[Row]:
-    """Return these rows: track, begin, number."""
-    tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
-    return fetch(_BY_KEY, {"tracks": tracks, "times": times, "numbers": numbers})
-
-
 _LASTING = """
 SELECT {0} s.track FROM unnest(%(places)s::bigint[], %(since)s::bigint[], %(until)s::bigint[]) AS r(place, since, until)
 CROSS JOIN LATERAL (

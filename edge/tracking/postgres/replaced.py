@@ -5,10 +5,11 @@ They are stored with the cursor of each batch while there is such a webhook, abo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-
-from edge.tracking.postgres import packed
 
 MOST = 50_000  # rows in one text
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
@@ -40,7 +41,7 @@ class Replaced:
     def _pack(self) -> None:
         gone, added = self._differences(self._before, self._after), self._differences(self._after, self._before)
         if gone or added:
-            self._packed.append(packed.pack([(len(gone),) * 4, *gone, *added]))
+            self._packed.append(pack([(len(gone),) * 4, *gone, *added]))
         self._before, self._after = {}, {}
 
     def _differences(self, some: Mapping[Key, Origin | None], others: Mapping[Key, Origin | None]) -> list[Row]:
@@ -58,6 +59,20 @@ class Replaced:
 
 def unpack(text: str) -> tuple[list[Row], list[Row]]:
     """Return the rows as they were before, and as they were afterwards."""
-    rows = ((track, at, source, delay) for track, at, source, delay in packed.unpack(text, 4))
+    rows = ((track, at, source, delay) for track, at, source, delay in unpack_rows(text, 4))
     count = next(rows)[0]
     return list(islice(rows, count)), list(rows)
+
+
+def pack(rows: Sequence[tuple[int, ...]]) -> str:
+    """Return a short text of rows of the same length. Sorted rows need less."""
+    numbers = [number for column in zip(*rows, strict=True) for number in column]
+    return base64.b85encode(zlib.compress(struct.pack(f"<{len(numbers)}q", *numbers), 1)).decode()
+
+
+def unpack_rows(text: str, columns: int) -> list[tuple[int, ...]]:
+    """Return the rows of a text of `pack`."""
+    packed = zlib.decompress(base64.b85decode(text))
+    numbers = struct.unpack(f"<{len(packed) // 8}q", packed)
+    length = len(numbers) // columns
+    return list(zip(*(numbers[start : start + length] for start in range(0, len(numbers), length or 1)), strict=True))
