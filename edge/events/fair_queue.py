@@ -1,4 +1,4 @@
-"""Fair queue of destinations: organizations take turns, and none can occupy all threads.
+"""Fair queue of turns of receivers: organizations take turns, and none can occupy all threads.
 
 A slow receiver may take ten seconds per event without failing. Without turns, four of them would occupy all threads,
 and other organizations would receive nothing.
@@ -8,38 +8,47 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
-from edge.events.destinations import Destination
+
+class Turn(NamedTuple):
+    """A turn of one receiver, which `key` identifies. `serve` returns True if it needs another turn."""
+
+    organization_id: int
+    key: Hashable
+    name: str
+    serve: Callable[[], bool]
 
 
 class FairQueue:
     def __init__(self, most_at_once: int) -> None:
-        """Create a queue that serves at most `most_at_once` destinations of one organization at a time."""
+        """Create a queue that serves at most `most_at_once` receivers of one organization at a time."""
         self._most_at_once = most_at_once
-        self._waiting: dict[int, deque[Destination]] = {}  # by organization, next one first
+        self._waiting: dict[int, deque[Turn]] = {}  # by organization, next one first
         self._busy: Counter[int] = Counter()
         self._changed = threading.Condition()
         self._is_closed = False
 
-    def put(self, row: Destination) -> None:
+    def put(self, turn: Turn) -> None:
         with self._changed:
-            self._waiting.setdefault(row.organization_id, deque()).append(row)
+            self._waiting.setdefault(turn.organization_id, deque()).append(turn)
             self._changed.notify()
 
-    def take(self) -> Destination | None:
-        """Wait for the next destination; the caller must call `done`. Returns None once the queue is closed."""
+    def take(self) -> Turn | None:
+        """Wait for the next turn; the caller must call `done`. Returns None once the queue is closed."""
         with self._changed:
             while not self._is_closed:
-                row = self._next()
-                if row is not None:
-                    self._busy[row.organization_id] += 1
-                    return row
+                turn = self._next()
+                if turn is not None:
+                    self._busy[turn.organization_id] += 1
+                    return turn
                 self._changed.wait()
             return None
 
-    def done(self, row: Destination) -> None:
+    def done(self, turn: Turn) -> None:
         with self._changed:
-            self._busy[row.organization_id] -= 1
+            self._busy[turn.organization_id] -= 1
             self._changed.notify()
 
     def close(self) -> None:
@@ -47,12 +56,12 @@ class FairQueue:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _next(self) -> Destination | None:
+    def _next(self) -> Turn | None:
         for organization_id in list(self._waiting):
             if self._busy[organization_id] < self._most_at_once:
-                rows = self._waiting.pop(organization_id)
-                row = rows.popleft()
-                if rows:
-                    self._waiting[organization_id] = rows  # moved to the end of the line
-                return row
+                turns = self._waiting.pop(organization_id)
+                turn = turns.popleft()
+                if turns:
+                    self._waiting[organization_id] = turns  # moved to the end of the line
+                return turn
         return None

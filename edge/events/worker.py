@@ -1,4 +1,4 @@
-"""Threads of outbound events: one detects and logs events, a few deliver them.
+"""Threads of what is sent: one detects and logs events, and looks what is due; a few deliver it.
 
 Without destinations, the first thread only checks periodically for new ones.
 """
@@ -10,23 +10,24 @@ import secrets
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from edge import clock
-from edge.database.connection import close_database, writing
+from edge.database.connection import writing
 from edge.database.instance import fingerprint
 from edge.errors import EdgeError, HistoryUnavailable, SetupError
 from edge.events import destinations, detection, progress
 from edge.events import log as events
 from edge.events.checked_connection import trust
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
+from edge.events.delivery_threads import DeliveryThreads
 from edge.events.destinations import BodyFormat, Destination, DestinationKind
 from edge.events.detection import Silence
-from edge.events.fair_queue import FairQueue
+from edge.events.fair_queue import Turn
 from edge.events.log import Event
 from edge.events.mqtt import Broker
 from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
@@ -38,13 +39,13 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 FOLLOWED_SECONDS = 0.05  # with a follower, which has to be quick
+MESSAGES_SECONDS = 0.5
 IDLE_SECONDS = 1.0  # without destinations
 READERS_SECONDS = 10.0
 UNSEEN_SECONDS = 30.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 1_000
 NOTE_SECONDS = 60.0  # interval for recording progress over filtered events
-SENDERS = 4
 EPCIS_ROUNDS = 10
 
 
@@ -65,6 +66,12 @@ class Epcis(Protocol):
         """Return the document for an event of the log, or without one that of a test."""
 
 
+class Source(Protocol):
+    """Something else that has to be sent."""
+
+    def due(self) -> Iterable[Turn]: ...
+
+
 class Follower(Protocol):
     """Reads the log in the same thread, right after new events."""
 
@@ -82,22 +89,24 @@ class EventsWorker:
         authority_file: Path | None = None,
         follower: Follower | None = None,
         epcis: Epcis | None = None,
+        messages: Source | None = None,
     ) -> None:
-        """Create the threads. `authority_file` has certificates to trust in addition to the system's."""
+        """Create the threads, which also send the `messages` that are due.
+
+        `authority_file` has certificates to trust in addition to the system's.
+        """
         self._pace = pace
         self._epcis = epcis
         self._follower = follower
+        self._messages = messages
         self._authority_file = authority_file
         self._stopping = threading.Event()
-        self._turns = FairQueue(SENDERS - 1)
-        self._busy: set[int] = set()  # destinations queued or being served
-        self._held_until: dict[int, float] = {}  # after an unexpected error
         self._passed: dict[int, _Passed] = {}
         self._senders: dict[int, tuple[tuple[str, bytes], Sender[Message]]] = {}
         self._due: dict[str, float] = {}
         self._follower_fault = ""
         self._detector = StandbyThread("events", lambda: True, self._look)
-        self._threads = [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
+        self._threads = DeliveryThreads(self._detector.note)
 
     def use_pace(self, pace: EventsPace) -> None:
         """Apply new settings from the next round on."""
@@ -105,21 +114,18 @@ class EventsWorker:
 
     def start(self) -> None:
         self._detector.start_if_needed()
-        for thread in self._threads:
-            thread.start()
+        self._threads.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._turns.close()
         self._detector.stop()
-        for thread in self._threads:
-            thread.join(2)  # threads blocked by a receiver end with the process; their events are resent
+        self._threads.stop()
         for _, sender in self._senders.values():
             sender.close()
 
     def trouble(self) -> str:
         """Return the current fault of the threads, or an empty text."""
-        if not all([self._detector.is_running(), *(thread.is_alive() for thread in self._threads)]):
+        if not (self._detector.is_running() and self._threads.are_running()):
             return "a thread has stopped; restart the service"
         return self._detector.trouble() or self._follower_fault
 
@@ -127,6 +133,7 @@ class EventsWorker:
         """Run all due tasks once. Returns the seconds until the next round."""
         rows = destinations.enabled()
         self._every("trim", TRIM_SECONDS, self._trim)
+        self._every("messages", MESSAGES_SECONDS, self._offer_messages)
         is_followed = self._is_followed()
         if not rows and not is_followed:
             self._stop_detection()
@@ -142,9 +149,12 @@ class EventsWorker:
         newest, retries, now = events.newest(), progress.retries_due(), clock.now()
         for row in rows:
             if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
-                self._busy.add(row.no)
-                self._turns.put(row)
+                self._threads.offer(Turn(row.organization_id, row.no, row.name, partial(self._deliver, row)))
         return FOLLOWED_SECONDS if is_followed else LOOK_SECONDS
+
+    def _offer_messages(self) -> None:
+        for turn in self._messages.due() if self._messages else ():
+            self._threads.offer(turn)
 
     def _stop_detection(self) -> None:
         if not detection.is_running():
@@ -205,54 +215,34 @@ class EventsWorker:
             pass
 
     def _close_removed(self, present: set[int]) -> None:
-        for no in set(self._senders) - present - self._busy:
-            self._senders.pop(no)[1].close()
-            self._passed.pop(no, None)
+        for no in set(self._senders) - present:
+            if not self._threads.is_busy(no):
+                self._senders.pop(no)[1].close()
+                self._passed.pop(no, None)
 
     def _is_due(self, row: Destination, newest: int, retries: set[int], now: int) -> bool:
-        if row.no in self._busy or time.monotonic() < self._held_until.get(row.no, 0):
-            return False
         if row.is_test_requested:
             return True
         seq = max(row.seq, self._passed[row.no].seq if row.no in self._passed else 0)
         return progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
 
-    def _send(self) -> None:
-        while (row := self._turns.take()) is not None:
-            following = None
-            try:
-                following = self._deliver(row)
-            except EdgeError as error:
-                self._detector.note(str(error))
-                self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS / 10
-            except Exception:
-                log.exception("Events: a delivery to %s failed unexpectedly; trying again in a minute", row.name)
-                self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
-            finally:
-                if following is None:
-                    self._busy.discard(row.no)
-                else:
-                    self._turns.put(following)
-                self._turns.done(row)
-        close_database()
-
-    def _deliver(self, queued: Destination) -> Destination | None:
-        """Deliver for about one second. Returns the destination if it needs another turn."""
+    def _deliver(self, queued: Destination) -> bool:
+        """Deliver for about one second. Returns True if the destination needs another turn."""
         row = destinations.find_enabled(queued.no)  # it may have been queued before its last delivery was recorded
         if row is None:
-            return None
+            return False
         sender = self._sender(row)
         if row.is_test_requested:
             _, attempt = attempt_to_send(sender, self._test_message(row))
             progress.record_test(row.no, attempt)
-            return None
+            return False
         passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS
         row_now = row._replace(seq=max(row.seq, passed.seq))
         one = Round(row_now, sender, self._stopping, self._make_body, is_note_due=is_note_due)
         has_more = one.run()
         self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
-        return row if has_more and not self._stopping.is_set() else None
+        return has_more
 
     def _make_body(self, row: Destination, event: Event, kind: str) -> bytes | None:
         if row.body_format is BodyFormat.EPCIS:

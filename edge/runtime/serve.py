@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
@@ -70,7 +71,7 @@ from edge.readers.broker_accounts import (
 from edge.readers.kept_messages import Window
 from edge.readers.sign_ins import SIGN_INS, unheard
 from edge.rules import box_faults, saved_filters
-from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.channels.worker import Messages
 from edge.rules.engine import Engine
 from edge.rules.outputs.worker import OutputsWorker
 from edge.runtime import readiness
@@ -102,7 +103,7 @@ MANY_READS = 200  # sync pauses while more messages are queued
 COLLECT_AFTER = 50_000  # objects; a batch of ingest allocates half as many, almost none of them in cycles
 
 
-Notifies = ChannelsWorker | OutputsWorker | UpstreamStandby | Housekeeper  # started when there is something to do
+Notifies = OutputsWorker | UpstreamStandby | Housekeeper  # started when there is something to do
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -143,10 +144,10 @@ def running(config: Config) -> Iterator[str]:
             health.register(readiness.check_history, is_vital=False)
 
         subscriber = _start_ingest(live, health, stack)
-        channels = _start_channels(live, health, stack)
+        health.register(readiness.check_channels, is_vital=False)
         outputs = _start_outputs(config, subscriber, health, stack)
         upstream = _start_upstream(config, subscriber, health, stack)
-        _start_upkeep(live, subscriber, [channels, outputs, upstream], health, stack)
+        _start_upkeep(live, subscriber, [outputs, upstream], health, stack)
         _start_continuous_backup(config, health, stack)
         _start_sync(config, subscriber, health, stack)
         address = own_address(config.http_listen, Machine())
@@ -301,12 +302,17 @@ def _start_events(
     settings.check_authority(config.events_authority_file, "events.authority_file")
     engine = Engine(clock.zone(config.time_zone), outputs.wake)
     live.follow(lambda changed: engine.use_zone(clock.zone(changed.time_zone)))
+
+    def zone() -> ZoneInfo:
+        return clock.zone(live.config.time_zone)
+
     base = config.http_public_url or address or f"http://{config.http_listen}"
     worker = EventsWorker(
         _events_pace(config),
         config.events_authority_file,
         engine,
-        Subscriptions(base, lambda: clock.zone(live.config.time_zone)),
+        Subscriptions(base, zone),
+        Messages(zone, config.events_authority_file, saved_filters.enqueue_due),
     )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
@@ -315,16 +321,6 @@ def _start_events(
     stack.callback(worker.stop)
     streams.start_if_needed()
     return streams
-
-
-def _start_channels(live: LiveSettings, health: Health, stack: ExitStack) -> ChannelsWorker:
-    """Prepare the worker of the channels. Housekeeping starts its thread once there are some."""
-    config = live.config
-    zone, authority_file = lambda: clock.zone(live.config.time_zone), config.events_authority_file
-    worker = ChannelsWorker(zone, authority_file, saved_filters.enqueue_due)
-    health.register(lambda: readiness.check_channels(worker), is_vital=False)
-    stack.callback(worker.stop)
-    return worker
 
 
 def _start_upstream(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> UpstreamStandby:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC
 
+from edge.events.worker import EventsWorker
 from edge.people import organizations, secrets
 from edge.rules.channels import channels
-from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.channels.worker import Messages
 from tests.commands.conftest import Shell
+from tests.events.conftest import PACE
 from tests.rules.channels.mail_server import mail_server
 
 ADDRESSES = ("--sender", "edge@example.com", "--to", "lead@example.com")
@@ -18,8 +20,8 @@ def test_an_email_channel_from_its_first_to_its_last_day(edge: Shell) -> None:
     with mail_server() as server:
         more = ("--security", "none", "--network", "loopback", *ADDRESSES)
         edge.ok("channel", "add-email", "Shift lead", "--server", f"127.0.0.1:{server.port}", *more)
-        worker = ChannelsWorker(lambda: UTC)
-        worker.start_if_needed()
+        worker = EventsWorker(PACE, messages=Messages(lambda: UTC))
+        worker.start()
         try:
             output = edge.ok("channel", "test", "shift lead")
             assert "Shift lead worked in" in output

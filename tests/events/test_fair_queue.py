@@ -1,37 +1,29 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
-from edge.clock import SECOND
-from edge.events import worker
-from edge.events.destinations import Destination, DestinationKind
-from edge.events.detection import Silence
-from edge.events.fair_queue import FairQueue
-from edge.events.worker import EventsPace, EventsWorker
+from edge.events import delivery_threads
+from edge.events.delivery_threads import SENDERS, DeliveryThreads
+from edge.events.fair_queue import FairQueue, Turn
 
 OURS, THEIRS = 1, 2
 
 
-def destination(no: int, organization_id: int) -> Destination:
-    values: dict[str, Any] = dict.fromkeys(Destination._fields)
-    kind = DestinationKind.WEBHOOK
-    return Destination(
-        **{**values, "no": no, "organization_id": organization_id, "name": f"Destination {no}", "kind": kind}
-    )
+def turn(no: int, organization_id: int) -> Turn:
+    return Turn(organization_id, no, f"Destination {no}", lambda: False)
 
 
 def taken(fair_queue: FairQueue) -> int:
-    row = fair_queue.take()
-    assert row
-    return row.no
+    found = fair_queue.take()
+    assert found
+    return int(found.name.split()[1])
 
 
 def test_organizations_take_turns() -> None:
     fair_queue = FairQueue(3)
-    rows = [destination(no, THEIRS) for no in range(10, 20)] + [destination(1, OURS), destination(2, OURS)]
+    rows = [turn(no, THEIRS) for no in range(10, 20)] + [turn(1, OURS), turn(2, OURS)]
     for row in rows:
         fair_queue.put(row)
     assert [taken(fair_queue) for _ in range(5)] == [10, 1, 11, 2, 12]  # and no more until one of them is done
@@ -41,7 +33,7 @@ def test_organizations_take_turns() -> None:
 
 def test_close_wakes_waiting_threads() -> None:
     fair_queue = FairQueue(3)
-    rows: list[Destination | None] = []
+    rows: list[Turn | None] = []
     waiting = threading.Thread(target=lambda: rows.append(fair_queue.take()))
     waiting.start()
     fair_queue.close()
@@ -53,27 +45,53 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
     """Four slow receivers once occupied all threads."""
     is_over, delivered, is_slow = threading.Event(), threading.Event(), threading.Semaphore(0)
 
-    def deliver(_: EventsWorker, row: Destination) -> Destination | None:
-        if row.organization_id == OURS:
-            delivered.set()
-            return None
+    def serve_theirs() -> bool:
         is_slow.release()
         is_over.wait(60)
-        return row  # it has more events
+        return True  # it has more to send
 
-    monkeypatch.setattr(EventsWorker, "_deliver", deliver)
-    monkeypatch.setattr(worker, "close_database", lambda: None)
-    one = EventsWorker(EventsPace(Silence(SECOND, SECOND), SECOND))
-    senders = one._threads
-    for thread in senders:
-        thread.start()
+    def serve_ours() -> bool:
+        delivered.set()
+        return False
+
+    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
+    threads = DeliveryThreads(lambda _: None)
+    threads.start()
     for no in range(10, 20):
-        one._turns.put(destination(no, THEIRS))
-    for _ in range(len(senders) - 1):
+        threads.offer(turn(no, THEIRS)._replace(serve=serve_theirs))
+    for _ in range(SENDERS - 1):
         assert is_slow.acquire(timeout=60)
-    one._turns.put(destination(1, OURS))
+    threads.offer(turn(1, OURS)._replace(serve=serve_ours))
     assert delivered.wait(60)
-    one._turns.close()
     is_over.set()
-    for thread in senders:
-        thread.join(60)
+    threads.stop()
+
+
+def test_a_receiver_has_one_turn_at_a_time_and_pauses_after_an_unexpected_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_over, began, other = threading.Event(), threading.Semaphore(0), threading.Event()
+
+    def fail() -> bool:
+        began.release()
+        is_over.wait(60)
+        raise ValueError("unexpected")
+
+    def serve_other() -> bool:
+        other.set()
+        return False
+
+    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
+    threads = DeliveryThreads(lambda _: None)
+    threads.start()
+    threads.offer(turn(1, OURS)._replace(serve=fail))
+    assert began.acquire(timeout=60)
+    threads.offer(turn(1, OURS)._replace(serve=fail))
+    is_over.set()
+    while threads.is_busy(1):
+        threading.Event().wait(0.001)
+    threads.offer(turn(1, OURS)._replace(serve=fail))
+    threads.offer(turn(2, OURS)._replace(serve=serve_other))
+    assert other.wait(60)
+    assert not began.acquire(blocking=False)
+    threads.stop()

@@ -8,6 +8,7 @@ import pytest
 
 from edge.errors import Unavailable
 from edge.events import destinations, detection, worker
+from edge.events.delivery_threads import DeliveryThreads
 from edge.events.destinations import Destination
 from edge.events.standby_thread import StandbyThread
 from edge.events.worker import UNEXPECTED_SECONDS, EventsWorker
@@ -72,7 +73,7 @@ def test_a_worker_that_has_not_looked_yet_has_no_trouble(monkeypatch: pytest.Mon
     one = EventsWorker(PACE)
     assert "stopped" in one.trouble()
     monkeypatch.setattr(StandbyThread, "is_running", lambda _: True)
-    one._threads = []
+    monkeypatch.setattr(DeliveryThreads, "are_running", lambda _: True)
     assert one.trouble() == ""
 
 

@@ -19,13 +19,13 @@ from edge.records.loans import LoanFilter
 from edge.rules import saved_filters
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.channels import NewChannel, Schedule
-from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.channels.worker import Messages
 from edge.tracking import positions, tracked_people
 from edge.tracking.board import BoardFilter
 from edge.tracking.stays import Quality, Scan
 from edge.tracking.tracked_people import PeopleSetting
 from tests.conftest import Cast
-from tests.rules.channels.mail_server import MailServerOfTest, mail_server
+from tests.rules.channels.mail_server import MailServerOfTest, mail_server, send_due
 
 BEGAN = clock.to_micros(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))  # a Monday
 SIX = 6 * 60
@@ -44,7 +44,7 @@ class Stage:
         self.acme, self.actor, self.server = cast.acme, shell(cast.acme), server
         self.now = BEGAN
         monkeypatch.setattr(clock, "now", lambda: self.now)
-        self.worker = ChannelsWorker(lambda: UTC, None, saved_filters.enqueue_due)
+        self.messages = Messages(lambda: UTC, None, saved_filters.enqueue_due)
         self.channel = self.add_channel("email", server.port)
         self.dock = locations.create(self.actor, name="Dock 1")
         self.add_asset("Cage")
@@ -65,8 +65,7 @@ class Stage:
 
     def work(self, after: int = 0) -> None:
         self.now += after
-        while self.worker.work_once():
-            pass
+        send_due(self.messages)
 
     def files(self) -> list[tuple[str, str]]:
         parts = [part for mail in self.server.mails for part in mail.parsed.iter_attachments()]

@@ -26,7 +26,7 @@ from edge.rules import alerts, rules
 from edge.rules.alerts import AlertFilter
 from edge.rules.channels import channels
 from edge.rules.channels.channels import NewChannel, Schedule
-from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.channels.worker import Messages
 from edge.rules.engine import Engine
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.worker import OutputsWorker
@@ -34,7 +34,7 @@ from edge.rules.rules import AssetKind, Condition, RuleFields
 from tests.conftest import Cast
 from tests.doors.site import Gate, new_pipeline, passing
 from tests.events.conftest import SILENCE, make_events
-from tests.rules.channels.mail_server import MailServerOfTest, mail_server
+from tests.rules.channels.mail_server import MailServerOfTest, mail_server, send_due
 from tests.rules.outputs.test_outputs import LAMP, Device
 
 MORNING = clock.to_micros(datetime(2026, 3, 2, 6, 0, tzinfo=UTC))
@@ -65,7 +65,7 @@ class Day:
         self.engine = Engine(ZoneInfo("UTC"))
         self.device = Device()
         self.outputs = OutputsWorker(lambda: self.device)
-        self.channels = ChannelsWorker(lambda: UTC)
+        self.messages = Messages(lambda: UTC)
         self.numbers: dict[str, int] = {}
         self.lamp_on: list[float] = []
         detection.start(SILENCE)
@@ -114,8 +114,7 @@ class Day:
         before = len(self.device.commands)
         self.outputs.work_once()
         self.lamp_on += [self.now for _, payload in self.device.commands[before:] if payload == "on"]
-        while self.channels.work_once():
-            pass
+        send_due(self.messages)
 
     def run(self, truth: list[Passed]) -> None:
         for one in truth:

@@ -36,7 +36,11 @@ def list_channels() -> str:
 
 @administrators.get(f"{PATH}/new", manual="channels#add-a-channel")
 def new_channel_form() -> str:
-    return _form(None, {}, {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"})
+    return _form(
+        None,
+        {},
+        {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"},
+    )
 
 
 @administrators.post(f"{PATH}/new")
@@ -99,18 +103,19 @@ def _entered(form: Mapping[str, str], row: Channel | None) -> NewChannel:
 
 
 def _secret(form: Mapping[str, str], kind: ChannelKind) -> str:
-    field, secret = kind.secret, form.get(kind.secret.name, "")
+    secret = form.get(kind.secret, "")
     secret = secret if kind.is_secret_typed else secret.strip()
-    if len(secret) > field.longest:
-        raise Invalid.one(field.name, "too_long", fill(N_("At most %(most)s characters"), most=field.longest))
+    if len(secret) > kind.longest_secret:
+        message = fill(N_("At most %(most)s characters"), most=kind.longest_secret)
+        raise Invalid.one(kind.secret, "too_long", message)
     if not secret.isascii() and not kind.is_secret_typed:
-        raise Invalid.one(field.name, "invalid_value", N_("only ASCII characters"))
+        raise Invalid.one(kind.secret, "invalid_value", N_("only ASCII characters"))
     return secret
 
 
 def _has_same_address(row: Channel, checked: Mapping[str, Any], *, is_kept: bool) -> bool:
     kind = KINDS[row.kind]
-    return all(is_kept if name == kind.secret.name else checked[name] == row.settings[name] for name in kind.address)
+    return all(is_kept if name == kind.secret else checked[name] == row.settings[name] for name in kind.address)
 
 
 def _saved(row: Channel) -> str:

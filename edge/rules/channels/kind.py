@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from edge.events.delivery import Sender
-from edge.events.form_fields import Field
 from edge.outbound import Network
 from edge.rules.channels.compose import Outgoing
 
@@ -18,7 +17,7 @@ Facts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ChannelKind:
-    """A kind of channel. One of the fields is its secret; the others are settings.
+    """A kind of channel; its template has the fields of its form. `secret`: the field that is sealed and never shown.
 
     `check` gets the form, the secret and the allowed network, returns the settings, and raises Invalid by field.
     `facts`: label and value of the recipient first, then of what else the page shows. `address`: the fields with
@@ -27,15 +26,12 @@ class ChannelKind:
     """
 
     title: str
-    fields: Sequence[Field]
+    secret: str
     check: Callable[[Mapping[str, str], str, Network], dict[str, Any]]
     facts: Callable[[Settings], Facts]
     new_sender: Callable[[Settings, str, Network, ssl.SSLContext], Sender[Outgoing]]
     address: Sequence[str] = ("url",)
     secret_for: Sequence[str] = ()
     is_secret_typed: bool = False
+    longest_secret: int = 200
     takes_files: bool = False
-
-    @property
-    def secret(self) -> Field:
-        return next(field for field in self.fields if field.is_secret)

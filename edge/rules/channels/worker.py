@@ -1,7 +1,7 @@
-"""The thread that sends the messages of all channels. It runs only while there are channels.
+"""Sends the messages of all channels, in the threads that deliver events.
 
-Each round sends one piece of each organization that is due: a message, or a digest. A failed channel pauses by the
-schedule of event destinations. So the slow mail servers of one organization delay the others by one attempt at a time.
+Each turn of a channel sends one piece: a message, or a digest. A failed channel pauses by the schedule of event
+destinations.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ import logging
 import secrets
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 
 from edge import clock
+from edge.audit.actors import THE_BOX
 from edge.database.instance import fingerprint
-from edge.errors import EdgeError, SetupError
+from edge.errors import SetupError
 from edge.events.checked_connection import trust
 from edge.events.delivery import Outcome, Result
+from edge.events.fair_queue import Turn
 from edge.events.progress import is_due
-from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
 from edge.people.secrets import unseal
 from edge.rules.channels import attempts, channels, compose, outbox, schedule
 from edge.rules.channels.channels import Channel
@@ -33,82 +34,42 @@ from edge.rules.channels.outbox import Waiting
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
 MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
 
 
-class ChannelsWorker(StandbyThread):
+class Messages:
+    """The messages of all channels, for the threads that deliver."""
+
     def __init__(
         self,
         zone: Callable[[], tzinfo],
         authority_file: Path | None = None,
-        enqueue_due: Callable[[int, tzinfo], object] | None = None,
+        enqueue_due: Callable[[int, tzinfo], object] = lambda *_: None,
     ) -> None:
-        """Prepare without a thread.
-
-        `authority_file` has certificates to trust in addition to the system's. `enqueue_due` queues lists that are
+        """`authority_file` has certificates to trust in addition to the system's. `enqueue_due` queues lists that are
         due.
         """
-        super().__init__("channels", channels.has_channels, self._work)
         self._enqueue_due = enqueue_due
-        self._lists_held_until = 0.0
         self._zone = zone
         self._authority_file = authority_file
-        self._held_until: dict[int, float] = {}  # after an unexpected error
-        self._served: dict[int, int] = {}  # the last channel, by organization
 
-    def _work(self) -> float:
-        return 0.0 if self.work_once() else LOOK_SECONDS
-
-    def work_once(self) -> bool:
-        """Serve one channel of each organization that has something to send. Returns True if something was sent."""
-        has_sent = False
-        self._enqueue_lists()
-        for own in self._in_turn(channels.at_work()):
-            for row in own:
-                if self.is_stopping:
-                    return False
-                if time.monotonic() < self._held_until.get(row.no, 0):
-                    continue
-                is_sent = self._try_to_serve(row)
-                has_sent = bool(is_sent) or has_sent
-                if is_sent is not None:
-                    self._served[row.organization_id] = row.no
-                    break
-        return has_sent
-
-    def _in_turn(self, rows: list[Channel]) -> list[list[Channel]]:
-        """Return the channels of each organization, the ones after the last that was served first."""
-        by_organization: dict[int, list[Channel]] = {}
-        for row in rows:
-            by_organization.setdefault(row.organization_id, []).append(row)
-        for organization_id, own in by_organization.items():
-            last = self._served.get(organization_id, 0)
-            own.sort(key=lambda row: (row.no <= last, row.no))
-        return list(by_organization.values())
-
-    def _try_to_serve(self, row: Channel) -> bool | None:
-        try:
-            return self._serve(row)
-        except EdgeError:
-            raise
-        except Exception:
-            log.exception("Channels: sending to %s failed unexpectedly; trying again in a minute", row.name)
-            self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
-            return False
-
-    def _enqueue_lists(self) -> None:
-        """Queue lists that are due. A fault does not keep alerts from being sent."""
-        if self._enqueue_due is None or time.monotonic() < self._lists_held_until:
+    def due(self) -> Iterator[Turn]:
+        """Yield a turn for each channel that may have something to send, and one for the lists."""
+        if not channels.has_channels():
             return
-        try:
-            self._enqueue_due(clock.now(), self._zone())
-        except Exception:
-            log.exception("Lists by email failed; trying again in a minute")
-            self._lists_held_until = time.monotonic() + UNEXPECTED_SECONDS
+        yield Turn(THE_BOX, "lists", "lists by email", self._enqueue_lists)
+        for row in channels.at_work():
+            yield Turn(row.organization_id, ("channel", row.no), row.name, partial(self._serve, row.no))
 
-    def _serve(self, row: Channel) -> bool | None:
-        """Send what is due. Returns whether it was delivered, or None if nothing is due."""
+    def _enqueue_lists(self) -> bool:
+        self._enqueue_due(clock.now(), self._zone())
+        return False
+
+    def _serve(self, no: int) -> bool:
+        """Send what is due in one piece. Returns True if it was delivered, so that more may be due."""
+        row = channels.find_at_work(no)  # it may have been queued before its last delivery was recorded
+        if row is None:
+            return False
         if row.is_test_requested:
             began = time.monotonic()
             outcome = self._send(row, compose.test_message(f"edge.test.{secrets.token_hex(8)}", row.name))
@@ -116,11 +77,11 @@ class ChannelsWorker(StandbyThread):
             return True
         now = clock.now()
         if not is_due(row.next_try_at, now):
-            return None
+            return False
         waiting = attempts.give_up(row, outbox.due(row.no, now, compose.MOST_IN_DIGEST), now)
         rows = self._ready(row, waiting, now)
         if not rows:
-            return None
+            return False
         outcome = self._send(row, self._outgoing(row, rows, now))
         if outcome.result is not Result.DELIVERED:
             log.warning("Channels: %s did not accept a message: %s", row.name, outcome.detail)

@@ -13,6 +13,8 @@ from email.message import EmailMessage
 from email.policy import default
 from typing import NamedTuple
 
+from edge.rules.channels.worker import Messages
+
 
 class Mail(NamedTuple):
     sender: str
@@ -142,3 +144,9 @@ def mail_server(context: ssl.SSLContext | None = None, *, is_tls: bool = False) 
         one.server.shutdown()
         thread.join()
         one.server.server_close()
+
+
+def send_due(messages: Messages) -> None:
+    """Send all that is due, one piece of each channel after the other."""
+    while sum(turn.serve() for turn in messages.due()):
+        pass

@@ -11,13 +11,15 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.clock import DAY, HOUR, SECOND
+from edge.events.worker import EventsWorker
 from edge.outbound import Network
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.channels import Channel, NewChannel, Schedule
 from edge.rules.channels.message import Message
-from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.channels.worker import Messages
 from tests.conftest import Cast
-from tests.rules.channels.mail_server import MailServerOfTest, mail_server
+from tests.events.conftest import PACE
+from tests.rules.channels.mail_server import MailServerOfTest, mail_server, send_due
 from tests.service import wait_for
 
 BEGAN = clock.to_micros(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
@@ -36,7 +38,7 @@ class Stage:
         self.acme = cast.acme
         self.actor: Actor = actors.shell(cast.acme)
         self.server = server
-        self.worker = ChannelsWorker(lambda: UTC)
+        self.messages = Messages(lambda: UTC)
         self.now = BEGAN
         monkeypatch.setattr(clock, "now", lambda: self.now)
         self.no = self.add("Shift lead")
@@ -59,8 +61,7 @@ class Stage:
 
     def work(self, after: int = 0) -> None:
         self.now += after
-        while self.worker.work_once():
-            pass
+        send_due(self.messages)
 
     def subjects(self) -> list[str]:
         return [str(mail.parsed["Subject"]) for mail in self.server.mails]
@@ -188,24 +189,12 @@ def test_a_refused_message_does_not_hold_up_the_next(stage: Stage) -> None:
     assert stage.subjects() == ["Pallet 2 left", "Pallet 1 left"]
 
 
-def test_slow_servers_of_another_organization_delay_a_message_by_one_attempt(
-    stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before, one organization delayed the alerts of all others by 30 s for each of its channels."""
-    for number in range(5):
-        no = stage.add(f"Slow {number}")
-        stage.alert(f"Slow {number}", no)
-        stage.alert(f"Slow {number} again", no)
-    stage.acme, stage.actor = cast.rival, actors.shell(cast.rival)
-    stage.alert("Theirs", stage.add("Theirs"))
-    for _ in range(3):
-        stage.worker.work_once()
-    subjects = stage.subjects()
-    assert subjects.index("Theirs") <= 1
-    assert len(subjects) == 4
-    stage.work()
-    assert sorted(stage.subjects()[:6]) == ["Slow 0", "Slow 1", "Slow 2", "Slow 3", "Slow 4", "Theirs"]
-    assert len(stage.subjects()) == 11
+def test_a_turn_of_a_channel_sends_one_message(stage: Stage) -> None:
+    """So organizations whose turns wait in the same queue are delayed by one attempt, see `tests/events`."""
+    for number in range(3):
+        stage.alert(f"Pallet {number} left")
+    (turn,) = (one for one in stage.messages.due() if one.organization_id == stage.acme)
+    assert [(turn.serve(), len(stage.server.mails)) for _ in range(4)] == [(True, 1), (True, 2), (True, 3), (False, 3)]
 
 
 def test_another_channel_goes_on(stage: Stage) -> None:
@@ -249,19 +238,17 @@ def test_a_password_of_another_box_is_reported(stage: Stage) -> None:
     assert "secret cannot be read on this box" in str(channels.get(stage.acme, no).test_result)
 
 
-def test_the_thread_runs_only_while_there_are_channels(
+def test_the_threads_of_events_send_messages_without_any_destination(
     cast: Cast, server: MailServerOfTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edge.rules.channels.worker.LOOK_SECONDS", 0.01)
-    worker = ChannelsWorker(lambda: UTC)
+    monkeypatch.setattr("edge.events.worker.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("edge.events.worker.MESSAGES_SECONDS", 0.01)
+    stage = Stage(cast, server, monkeypatch)
+    worker = EventsWorker(PACE, messages=stage.messages)
+    worker.start()
     try:
-        worker.start_if_needed()
-        assert not worker.is_running()
-        stage = Stage(cast, server, monkeypatch)
-        worker.start_if_needed()
         stage.alert("Pallet 1 left")
         wait_for(lambda: server.mails)
         channels.remove(stage.actor, stage.no)
-        wait_for(lambda: not worker.is_running())
     finally:
         worker.stop()

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from edge.events.delivery import Sender
-from edge.events.form_fields import ADDRESS, CODE, Field
 from edge.events.validation import invalid, whole_number
 from edge.outbound import Network
 from edge.rules.channels.compose import Outgoing
@@ -97,52 +96,12 @@ def _new_sender(stored: Settings, password: str, network: Network, tls: ssl.SSLC
 
 KIND = ChannelKind(
     N_("New email channel"),
-    [
-        Field(
-            "recipients",
-            N_("Recipients"),
-            N_("Addresses, separated by commas; at most 20"),
-            is_required=True,
-            input=ADDRESS,
-        ),
-        Field(
-            "sender",
-            N_("Sender"),
-            N_("An address that the mail server lets this user send from, for example: edge@example.com"),
-            is_required=True,
-            input=ADDRESS,
-        ),
-        Field("host", N_("Mail server"), "mail.example.com", is_required=True, input=CODE),
-        Field(
-            "security",
-            N_("Encryption"),
-            choices=[
-                (Security.STARTTLS, N_("STARTTLS (port 587)")),
-                (Security.TLS, N_("TLS (port 465)")),
-                (Security.NONE, N_("None (port 25), in private networks only")),
-            ],
-        ),
-        Field(
-            "port",
-            N_("Port"),
-            N_("Leave empty for the usual port"),
-            longest=5,
-            input={"inputmode": "numeric", "class": "mono"},
-        ),
-        Field("user", N_("User"), N_("Leave empty if the server needs none"), input=CODE),
-        Field(
-            "password",
-            N_("Password"),
-            kept_hint=N_("Leave empty to keep the saved password"),
-            is_secret=True,
-            longest=200,
-        ),
-    ],
+    "password",
     _checked,
     _facts,
     _new_sender,
-    address=["host", "port"],
-    secret_for=["host", "user"],
+    address=("host", "port"),
+    secret_for=("host", "user"),
     is_secret_typed=True,
     takes_files=True,
 )

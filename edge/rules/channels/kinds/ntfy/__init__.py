@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from edge.events import validation
 from edge.events.delivery import Outcome
-from edge.events.form_fields import CODE, Field
 from edge.events.validation import invalid
 from edge.events.webhook import Poster
 from edge.outbound import Network
@@ -49,17 +48,7 @@ def _checked(entered: Mapping[str, str], _token: str, network: Network) -> dict[
 
 KIND = ChannelKind(
     N_("New ntfy topic"),
-    [
-        Field("url", N_("Topic"), N_("Server and topic: https://ntfy.sh/dock-alerts"), is_required=True, input=CODE),
-        Field(
-            "token",
-            N_("Access token"),
-            N_("Leave empty if the topic needs none"),
-            N_("Leave empty to keep the saved token"),
-            is_secret=True,
-            longest=200,
-        ),
-    ],
+    "token",
     _checked,
     lambda stored: [(N_("ntfy topic"), stored["url"])],
     lambda stored, token, network, tls: Ntfy(stored["url"], token, network, tls),

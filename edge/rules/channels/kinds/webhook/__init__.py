@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from edge import clock
 from edge.events import validation
 from edge.events.delivery import Outcome
-from edge.events.form_fields import CODE, Field
 from edge.events.validation import invalid
 from edge.events.webhook import Poster
 from edge.outbound import Network
@@ -97,25 +96,12 @@ def _checked(entered: Mapping[str, str], url: str, network: Network) -> dict[str
     return {"form": form, "host": urlsplit(checked).hostname or ""}
 
 
-_NAMES = {Form.SLACK: "Slack", Form.TEAMS: "Microsoft Teams", Form.JSON: N_("Another program (JSON)")}
+_NAMES = {Form.SLACK: "Slack", Form.TEAMS: "Microsoft Teams", Form.JSON: "JSON"}
 KIND = ChannelKind(
     N_("New webhook"),
-    [
-        Field("form", N_("Receiver"), choices=list(_NAMES.items())),
-        Field(
-            "url",
-            N_("Address"),
-            N_("Copy it from the receiver. It is stored encrypted and not shown again"),
-            N_("Leave empty to keep the saved address"),
-            is_required=True,
-            is_secret=True,
-            longest=validation.MAX_URL,
-            input=CODE,
-        ),
-    ],
+    "url",
     _checked,
-    lambda stored: [
-        (N_("Webhook"), f"{'JSON' if stored['form'] == Form.JSON else _NAMES[stored['form']]}, {stored['host']}")
-    ],
+    lambda stored: [(N_("Webhook"), f"{_NAMES[stored['form']]}, {stored['host']}")],
     lambda stored, url, network, tls: ChatWebhook(url, Form(stored["form"]), network, tls),
+    longest_secret=validation.MAX_URL,
 )
