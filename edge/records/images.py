@@ -7,6 +7,7 @@ modes PIL uses four bytes per pixel, and its decoder for progressive JPEG two mo
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -105,7 +106,9 @@ def _memory_of(opened: ImageFile, pixels: int) -> int:
 
 def _reduced(opened: ImageFile, longest: int) -> Image.Image:
     """Return the image in RGB or RGBA, rotated by its orientation, at most `longest` long."""
-    orientation = opened.getexif().get(_ORIENTATION)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one for each broken entry, up to 13 MB of log for a photo
+        orientation = opened.getexif().get(_ORIENTATION)
     mode = "RGB" if opened.format == "JPEG" else "RGBA"
     image: Image.Image = opened if opened.mode in _READY else opened.convert(mode)
     image.thumbnail((longest, longest))

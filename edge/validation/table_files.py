@@ -14,7 +14,7 @@ from edge.validation.tables import MOST_ROWS, RawRow, RawTable, unusable
 
 MOST_COLUMNS = 100
 _BYTES_OF_BYTE = 10  # memory per byte of a CSV file: text in several encodings, then cells
-_BYTES_OF_WORKBOOK = 64 * 1024 * 1024  # shared texts and cells, bounded by the checks of edge.validation.xlsx
+_BYTES_OF_WORKBOOK = 64 * 1024 * 1024  # texts of the cells, bounded by edge.validation.workbook
 MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
 _OTHERS = {  # files that are often taken for a table, by their first bytes
     b"\xd0\xcf\x11\xe0": N_("The file is an old Excel workbook (.xls) or protected. Save it as .xlsx or CSV"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from edge.validation.encodings import decode_any, decode_as
@@ -78,3 +80,11 @@ def test_letters_late_in_a_long_line_are_judged_too() -> None:
     data = ("name,description\n" + "BOX-1," + "x" * 30_000 + "," + JAPANESE).encode("cp932")
     samples = decode_any(data).samples
     assert "冷蔵庫の棚" in samples["cp932"]
+
+
+def test_a_long_word_takes_no_more_time_than_many_short_ones() -> None:
+    """Regression: words were tried from each of their letters, in 20 encodings: 20 KB took half a minute."""
+    began = time.process_time()
+    decoded = decode_any(b"name,\xc3\xa9," + b"a" * 1_000_000 + b"\nx,y\n")
+    assert decoded.encoding == "utf-8"
+    assert time.process_time() - began < 10  # 40 by the square of the length
