@@ -83,6 +83,7 @@ class _OfThread(threading.local):
     held_seconds = 0.0
     began = 0.0  # processor time of the thread at the begin of its last transaction
     is_writing = False
+    is_read_only = False  # SQLite opens a file that cannot be written at that moment read-only, and leaves it so
 
 
 class _Closing:
@@ -237,6 +238,9 @@ def writing() -> Iterator[None]:
     if database.in_transaction():
         yield
         return
+    if _of_thread.is_read_only:
+        close_database()  # the next connection can write if the disk can
+        _of_thread.is_read_only = False
     with _write_lock.holding():
         begun, _of_thread.began, _of_thread.is_writing = time.monotonic(), time.thread_time(), True
         try:
@@ -322,6 +326,8 @@ def domain_error(error: Exception) -> Exception:
         return error
     extended = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     code = extended if extended in _UNAVAILABLE else extended & _PRIMARY
+    if code == sqlite3.SQLITE_READONLY:
+        _of_thread.is_read_only = True
     if code in _DAMAGED:
         return Damaged(fill(_DAMAGE, cause=cause))
     return Unavailable(_UNAVAILABLE[code]) if code in _UNAVAILABLE else error

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edge.database.repair import Recovered
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
+_LONGEST_SECONDS = 24 * 3600  # of a backup
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
@@ -76,6 +77,7 @@ def make_backup(data_dir: Path, folder: Path, rotation: Rotation, second: Second
     Raises Unavailable if the disk is too full and Corrupt if the copy is damaged. Older backups are kept then.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_leftovers(folder)
     _check_room(data_dir, folder)
     path = folder / f"edge-{clock.to_datetime(clock.now()):{_TIME}}.db.gz"
     raw, packed = path.with_suffix(".tmp"), path.with_suffix(".gz.tmp")
@@ -91,6 +93,13 @@ def make_backup(data_dir: Path, folder: Path, rotation: Rotation, second: Second
     removed = rotate(folder, rotation, path.name)
     fault = _copy_to_second(path, second, rotation) if second else None
     return Result(_backup(path), summary, removed, second, fault)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a backup left behind that was killed, but not the files of one that may be running."""
+    for leftover in folder.glob("edge-*.tmp*"):
+        if leftover.stat().st_mtime < clock.now() / clock.SECOND - _LONGEST_SECONDS:
+            leftover.unlink(missing_ok=True)
 
 
 def list_backups(folder: Path) -> list[Backup]:
