@@ -50,7 +50,7 @@ HOMES = {
     "jmespath": {"formats"},
     "markdown_it": {"manual.markdown"},
     "paho": {"ingest", "events.mqtt_session", "demo"},  # the simulated readers of the demo publish like real ones
-    "openpyxl": {"validation.xlsx"},
+    "openpyxl": {"validation.workbook"},
     "peewee": {"database"},
     "PIL": {"records.images"},
     "ppf": {"labels"},
