@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
@@ -19,7 +21,6 @@ from edge.rules.channels import channels, outbox
 from edge.rules.outputs import outputs
 from edge.sync.store import change_feed, state
 from edge.sync.store.site_health import PROBLEM, WARNING
-from edge.sync.store.state import SiteStatus
 from edge.tracking import asset_values, history_engine
 
 
@@ -31,9 +32,7 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     yield from findings.sample(data_dir)
     yield from _readers()
     yield from _sync()
-    yield from _events()
-    yield from _channels()
-    yield from _outputs()
+    yield from _deliveries()
     yield from _upstreams()
     yield from _batteries()
     for name, value in history_engine.figures().items():
@@ -51,15 +50,49 @@ def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
         yield GaugeMetricFamily("edge_backup_bytes", "Size of the newest", newest.size)
 
 
+# Gauges of one kind of row by the end of their names: the description, and the value, None if it is unknown.
+Gauges = Mapping[str, tuple[str, Callable[[Any], float | None]]]
+
+
+def _families(
+    prefix: str, labels: Sequence[str], gauges: Gauges, rows: Iterable[tuple[list[str], Any]]
+) -> list[Metric]:
+    """Return a family for each gauge. `rows`: values of the labels, and the row itself."""
+    families = {name: GaugeMetricFamily(prefix + name, text, labels=labels) for name, (text, _) in gauges.items()}
+    for named, row in rows:
+        for name, (_, value_of) in gauges.items():
+            if (value := value_of(row)) is not None:
+                families[name].add_metric(named, value)
+    return [*families.values()]
+
+
+def _of(attribute: str) -> Callable[[Any], float | None]:
+    """Return a function for an attribute that is a number or unknown."""
+    return attrgetter(attribute)
+
+
+def _seconds(attribute: str) -> Callable[[Any], float]:
+    """Return a function for an attribute in µs as seconds; 0: never."""
+    return lambda row: (getattr(row, attribute) or 0) / SECOND
+
+
+def _named(rows: Iterable[Any]) -> Iterator[tuple[list[str], Any]]:
+    """Yield rows of organizations with their number, name and organization."""
+    return (([str(row.no), row.name, str(row.organization_id)], row) for row in rows)
+
+
+def _is_failing(row: Any) -> bool:
+    return row.failing_since is not None
+
+
 def _readers() -> Iterable[Metric]:
-    info = GaugeMetricFamily("edge_reader_info", "Names of readers", labels=["reader", "name", "organization"])
-    seen = GaugeMetricFamily("edge_reader_last_heard_timestamp_seconds", "Time of the last message", labels=["reader"])
-    for reader in reader_figures():
-        info.add_metric([str(reader.reader_id), reader.name, reader.organization], 1)
-        if reader.last_received_at is not None:
-            seen.add_metric([str(reader.reader_id)], reader.last_received_at / SECOND)
-    yield info
-    yield seen
+    rows = reader_figures()
+    info: Gauges = {"info": ("Names of readers", lambda _: 1)}
+    heard: Gauges = {"last_heard_timestamp_seconds": ("Time of the last message", _seconds("last_received_at"))}
+    named = (([str(row.reader_id), row.name, row.organization], row) for row in rows)
+    yield from _families("edge_reader_", ["reader", "name", "organization"], info, named)
+    known = (([str(row.reader_id)], row) for row in rows if row.last_received_at is not None)
+    yield from _families("edge_reader_", ["reader"], heard, known)
 
 
 def _sync() -> Iterable[Metric]:
@@ -77,69 +110,62 @@ def _sync() -> Iterable[Metric]:
         traffic.add_metric(["sent"], current.sent_today)
         traffic.add_metric(["received"], current.received_today)
         yield traffic
-    reported = state.site_statuses(None)
+    reported = [([row.site.code], row) for row in state.site_statuses(None)]
     if reported:
-        contact = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
-        waiting = GaugeMetricFamily("edge_site_waiting_changes", "Reported by the site", labels=["site"])
-        unsettled = GaugeMetricFamily("edge_site_unsettled", "Conflicts and items set aside", labels=["site"])
-        for row in reported:
-            contact.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
-            waiting.add_metric([row.site.code], row.waiting)
-            unsettled.add_metric([row.site.code], row.conflicts + row.set_aside)
-        yield from (contact, waiting, unsettled)
-        yield from _sites_health(reported)
+        yield from _families("edge_site_", ["site"], _SITES, reported)
+        known = [(code, row.received.health) for code, row in reported if row.received]
+        info = (([*code, health.version], health) for code, health in known)
+        yield from _families("edge_site_", ["site", "version"], {"info": ("Releases of the sites", lambda _: 1)}, info)
+        yield from _families("edge_site_", ["site"], _HEALTH, known)
+        levels = {"warning": WARNING, "problem": PROBLEM}
+        found = (([*code, name], len(health.checks(level))) for code, health in known for name, level in levels.items())
+        findings: Gauges = {"doctor_findings": ("Findings of its doctor", float)}
+        yield from _families("edge_site_", ["site", "level"], findings, found)
 
 
-def _sites_health(reported: list[SiteStatus]) -> Iterable[Metric]:
-    """Yield what the sites report of themselves. Unknown values are left out."""
-    label = ["site"]
-    info = GaugeMetricFamily("edge_site_info", "Releases of the sites", labels=["site", "version"])
-    silent = GaugeMetricFamily("edge_site_silent", "1 if the site should have reported", labels=label)
-    by_level = GaugeMetricFamily("edge_site_doctor_findings", "Findings of its doctor", labels=["site", "level"])
-    gauges = {
-        "certificate_ends_at": (
-            "edge_site_certificate_end_timestamp_seconds",
-            "End of its first certificate to expire",
-        ),
-        "backup_at": ("edge_site_backup_timestamp_seconds", "Time of its newest backup"),
-        "disk_free_mb": ("edge_site_disk_free_megabytes", "Free space on its disk"),
-        "reads_per_minute": ("edge_site_reads_per_minute", "Average of the last hour or two"),
-    }
-    figures = {name: GaugeMetricFamily(of, text, labels=label) for name, (of, text) in gauges.items()}
-    for row in reported:
-        silent.add_metric([row.site.code], row.is_silent)
-        if row.received is None:
-            continue
-        health = row.received.health
-        info.add_metric([row.site.code, health.version], 1)
-        for name, level in (("warning", WARNING), ("problem", PROBLEM)):
-            by_level.add_metric([row.site.code, name], len(health.checks(level)))
-        for name, family in figures.items():
-            if (value := getattr(health, name)) is not None:
-                family.add_metric([row.site.code], value)
-    yield from (info, silent, by_level, *figures.values())
+_SITES: Gauges = {
+    "heard_timestamp_seconds": ("Last contact; 0: never", lambda row: (row.site.last_contact_at or 0) / SECOND),
+    "waiting_changes": ("Reported by the site", _of("waiting")),
+    "unsettled": ("Conflicts and items set aside", lambda row: row.conflicts + row.set_aside),
+    "silent": ("1 if the site should have reported", _of("is_silent")),
+}
+_HEALTH: Gauges = {  # as the sites report it
+    "certificate_end_timestamp_seconds": ("End of its first certificate to expire", _of("certificate_ends_at")),
+    "backup_timestamp_seconds": ("Time of its newest backup", _of("backup_at")),
+    "disk_free_megabytes": ("Free space on its disk", _of("disk_free_mb")),
+    "reads_per_minute": ("Average of the last hour or two", _of("reads_per_minute")),
+}
 
 
 def _is_on(mode: str) -> int:
     return int(mode in ("running", "trying"))
 
 
-def _events() -> Iterable[Metric]:
-    labels = ["destination", "name", "organization"]
-    gauges = {
-        "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination accepted", labels=labels),
-        "waiting": GaugeMetricFamily("edge_events_waiting", "Events not delivered yet", labels=labels),
-        "lost": GaugeMetricFamily("edge_events_lost", "Events expired before delivery", labels=labels),
-        "enabled": GaugeMetricFamily("edge_events_enabled", "1 while enabled, 0 once disabled", labels=labels),
-    }
-    for row in destinations.all_destinations():
-        if row.url:
-            named = [str(row.no), row.name, str(row.organization_id)]
-            gauges["delivered"].add_metric(named, row.delivered)
-            gauges["waiting"].add_metric(named, destinations.count_waiting(row))
-            gauges["lost"].add_metric(named, row.lost)
-            gauges["enabled"].add_metric(named, row.disabled_at is None)
-    yield from gauges.values()
+_EVENTS: Gauges = {
+    "delivered": ("Events a destination accepted", _of("delivered")),
+    "waiting": ("Events not delivered yet", destinations.count_waiting),
+    "lost": ("Events expired before delivery", _of("lost")),
+    "enabled": ("1 while enabled, 0 once disabled", lambda row: row.disabled_at is None),
+}
+_OUTPUTS: Gauges = {
+    "on": ("1 while an output is switched on", _of("is_on")),
+    "failing": ("1 while it cannot be switched", _is_failing),
+}
+_CHANNELS: Gauges = {
+    "sent": ("Messages a channel accepted", _of("sent")),
+    "waiting": ("Messages not sent yet", lambda row: outbox.count_waiting(row.no)),
+    "lost": ("Messages given up", _of("lost")),
+    "failing": ("1 while attempts fail", _is_failing),
+}
+
+
+def _deliveries() -> Iterable[Metric]:
+    to_urls = (row for row in destinations.all_destinations() if row.url)
+    yield from _families("edge_events_", ["destination", "name", "organization"], _EVENTS, _named(to_urls))
+    yield from _families(
+        "edge_channel_", ["channel", "name", "organization"], _CHANNELS, _named(channels.all_channels())
+    )
+    yield from _families("edge_output_", ["output", "name", "organization"], _OUTPUTS, _named(outputs.all_outputs()))
 
 
 def _batteries() -> Iterable[Metric]:
@@ -151,61 +177,23 @@ def _batteries() -> Iterable[Metric]:
     yield from (known, low)
 
 
-def _outputs() -> Iterable[Metric]:
-    labels = ["output", "name", "organization"]
-    gauges = {
-        "on": GaugeMetricFamily("edge_output_on", "1 while an output is switched on", labels=labels),
-        "failing": GaugeMetricFamily("edge_output_failing", "1 while it cannot be switched", labels=labels),
-    }
-    for row in outputs.all_outputs():
-        named = [str(row.no), row.name, str(row.organization_id)]
-        gauges["on"].add_metric(named, row.is_on)
-        gauges["failing"].add_metric(named, row.failing_since is not None)
-    yield from gauges.values()
-
-
 def _upstreams() -> Iterable[Metric]:
     """Yield the gauges of services with copies of the records; none without one, which then also loads nothing."""
     if not change_feed.has_upstream():
         return
     from edge.upstream import counterparts, upstreams
 
-    labels = ["organization"]
-    gauges = {
-        "waiting": GaugeMetricFamily("edge_upstream_waiting_changes", "At most 10,000 are counted", labels=labels),
-        "written": GaugeMetricFamily("edge_upstream_written", "Records written so far", labels=labels),
-        "records": GaugeMetricFamily("edge_upstream_records", "Records there", labels=labels),
-        "failing": GaugeMetricFamily("edge_upstream_failing", "1 while attempts fail", labels=labels),
-        "success": GaugeMetricFamily(
-            "edge_upstream_success_timestamp_seconds", "Last completed round; 0: never", labels=labels
-        ),
+    rows = [([str(row.organization_id)], row) for row in upstreams.all_upstreams()]
+    counts = {row.no: counterparts.count(row.no) for _, row in rows}
+    gauges: Gauges = {
+        "waiting_changes": ("At most 10,000 are counted", upstreams.count_waiting),
+        "written": ("Records written so far", _of("written")),
+        "records": ("Records there", lambda row: counts[row.no][0]),
+        "failing": ("1 while attempts fail", _is_failing),
+        "success_timestamp_seconds": ("Last completed round; 0: never", _seconds("last_success_at")),
     }
-    differing = GaugeMetricFamily("edge_upstream_differences", "Not equal there", labels=["organization", "kind"])
-    for row in upstreams.all_upstreams():
-        organization = [str(row.organization_id)]
-        number, troubles = counterparts.count(row.no)
-        gauges["waiting"].add_metric(organization, upstreams.count_waiting(row))
-        gauges["written"].add_metric(organization, row.written)
-        gauges["records"].add_metric(organization, number)
-        gauges["failing"].add_metric(organization, row.failing_since is not None)
-        gauges["success"].add_metric(organization, (row.last_success_at or 0) / SECOND)
-        for kind in counterparts.TroubleKind:
-            differing.add_metric([*organization, kind.value.replace(" ", "_")], troubles.get(kind, 0))
-    yield from (*gauges.values(), differing)
-
-
-def _channels() -> Iterable[Metric]:
-    labels = ["channel", "name", "organization"]
-    gauges = {
-        "sent": GaugeMetricFamily("edge_channel_sent", "Messages a channel accepted", labels=labels),
-        "waiting": GaugeMetricFamily("edge_channel_waiting", "Messages not sent yet", labels=labels),
-        "lost": GaugeMetricFamily("edge_channel_lost", "Messages given up", labels=labels),
-        "failing": GaugeMetricFamily("edge_channel_failing", "1 while attempts fail", labels=labels),
-    }
-    for row in channels.all_channels():
-        named = [str(row.no), row.name, str(row.organization_id)]
-        gauges["sent"].add_metric(named, row.sent)
-        gauges["waiting"].add_metric(named, outbox.count_waiting(row.no))
-        gauges["lost"].add_metric(named, row.lost)
-        gauges["failing"].add_metric(named, row.failing_since is not None)
-    yield from gauges.values()
+    yield from _families("edge_upstream_", ["organization"], gauges, rows)
+    kinds = ((named, row, kind) for named, row in rows for kind in counterparts.TroubleKind)
+    numbers = (([*named, kind.value.replace(" ", "_")], counts[row.no][1].get(kind, 0)) for named, row, kind in kinds)
+    differing: Gauges = {"differences": ("Not equal there", float)}
+    yield from _families("edge_upstream_", ["organization", "kind"], differing, numbers)
