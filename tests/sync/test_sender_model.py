@@ -512,7 +512,7 @@ def live(
         assert (found := compare(life.site)) == [], found
         assert_equal(life.site)
         assert_copies(life.site)
-        usual = "what LIKE 'history before %' OR what LIKE 'change of asset %'"
+        usual = "what LIKE 'history before %' OR what LIKE 'change of asset %' OR reason LIKE '% no longer its home'"
         aside = life.site.rows(f"SELECT * FROM set_aside WHERE NOT ({usual})")
         assert with_mishaps or aside == [], aside
     wrong = hub.rows(

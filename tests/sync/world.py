@@ -227,7 +227,12 @@ class SiteBox(Box):
     def call(self, path: str, body: bytes) -> Any:
         """Call the hub, and raise the errors that the site's client would raise."""
 
+        sql = f"SELECT api_key_id FROM site WHERE no = {self.site_no}"
+        key = Box.rows(self.hub, sql)
+
         def send() -> Any:
+            if Box.rows(self.hub, sql) != key:
+                raise LinkError("a request that arrives late, whose key is revoked meanwhile")
             close_database()
             try:
                 return self.hub.answer(self.site_no, path, body)
@@ -267,8 +272,12 @@ class SiteBox(Box):
             sites.renew_code(self.hub.actor, self.site_no, hash_secret("again"))
             joined = sites.join(hash_secret("again"), hash_secret("another secret"))
             assert joined
-        cursor = {"epoch": joined.epoch, "acked_seq": joined.acked_seq}
-        access = HubAccess("https://hub", self.name, "The hub", "another key", **cursor)
+        known = {
+            "former_codes": tuple(sites.former_codes(joined)),
+            "epoch": joined.epoch,
+            "acked_seq": joined.acked_seq,
+        }
+        access = HubAccess("https://hub", self.name, "The hub", "another key", **known)
         with self.in_use():
             hub_link.renew_key(self.actor, access)
 
