@@ -161,7 +161,7 @@ def check_clock(pipeline: Pipeline) -> Check:
 
 def check_sync(worker: SyncWorker) -> Check:
     """Fail only if the thread has ended. An unreachable hub is not fatal; changes are queued."""
-    if not worker.is_alive():
+    if not worker.is_running():
         return Check("sync", False, N_("the thread has stopped; restart the service"))
     trouble = site_trouble()
     return Check("sync", not trouble, trouble or N_("up to date, or no hub"))

@@ -290,7 +290,7 @@ def _start_sync(config: Config, subscriber: Subscriber, health: Health, stack: E
         lambda organization_id: own_health.read(config.data_dir, config.backup_folder, organization_id),
     )
     health.register(lambda: readiness.check_sync(worker), is_vital=False)
-    worker.start()
+    worker.start_if_needed()
     stack.callback(worker.stop)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from edge import clock
 from edge.database import change_log
 from edge.database.connection import close_database
 from edge.errors import EdgeError, SetupError, Unavailable
-from edge.events.checked_connection import MAX_WAIT_SECONDS
+from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
 from edge.sync import files, health_lane, verify
 from edge.sync.client import HubClient
 from edge.sync.health_lane import HealthLane
@@ -27,7 +26,6 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 AGAIN_SECONDS = 0.1  # first retry, since a single connection loss is common
-UNEXPECTED_SECONDS = 60.0
 POSITIONS_SECONDS = 60.0  # interval of position reports after the daily limit is reached
 SEEN_EVERY = 180 * clock.SECOND  # interval of last-seen updates
 SEEN_EVERY_METERED = 600 * clock.SECOND  # with a daily limit
@@ -47,7 +45,9 @@ class SyncPace(NamedTuple):
     keep_days: int
 
 
-class SyncWorker:
+class SyncWorker(StandbyThread):
+    stop_seconds = 3.0
+
     def __init__(
         self,
         data_dir: Path,
@@ -55,13 +55,12 @@ class SyncWorker:
         has_reads_waiting: Callable[[], bool],
         read_health: Callable[[int], SiteHealth] | None = None,
     ) -> None:
+        super().__init__("sync", lambda: True, self.work, self._hang_up)
         self._data_dir = data_dir
         self._pace = pace
         self._has_reads_waiting = has_reads_waiting
         every = health_lane.EVERY_METERED if pace.bytes_a_day else health_lane.EVERY
         self._health = HealthLane(read_health, every) if read_health else None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self._client: HubClient | None = None
         self._sender: Sender | None = None
         self._session_key = ""  # client id and URL of the session
@@ -69,44 +68,26 @@ class SyncWorker:
         self._trimmed_at = time.monotonic()
         self._hub_full_until = 0.0  # of the monotonic clock; until then the hub gets current locations only
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(3)
-
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def _run(self) -> None:
-        wait = 1.0
-        while not self._stopping.wait(min(wait, MAX_WAIT_SECONDS)):
-            began = time.thread_time()
-            try:
-                wait = self._round()
-                self._has_gone_well = self._sender is not None
-                if self._has_reads_waiting():
-                    wait = max(wait, (time.thread_time() - began) * GIVE_WAY)
-            except Stopped as error:
-                log.error("Sync has stopped: %s", error)
-                self._note(str(error), stopped=str(error))
-                self._hang_up()
-            except LinkError as error:
-                self._note(str(error), is_rival=isinstance(error, SecondBox))
-                self._hang_up()
-                pause = max(error.wait_seconds, AGAIN_SECONDS if self._has_gone_well else RETRY_SECONDS)
-                wait = pause * random.uniform(0.8, 1.2)  # noqa: S311  jitter needs no secure random numbers
-                self._has_gone_well = False
-            except (SetupError, Unavailable) as error:
-                self._note(str(error))
-                wait = UNEXPECTED_SECONDS
-            except Exception as error:
-                log.exception("Sync failed unexpectedly; trying again in a minute")
-                self._note(repr(error))
-                self._hang_up()
-                wait = UNEXPECTED_SECONDS
-        self._hang_up()
+    def work(self) -> float:
+        """Run one round, and record its fault. Returns the seconds until the next."""
+        began = time.thread_time()
+        try:
+            wait = self._round()
+        except (SetupError, Unavailable) as error:
+            self._note(str(error))
+            return UNEXPECTED_SECONDS
+        except LinkError as error:
+            self._note(str(error), is_rival=isinstance(error, SecondBox))
+            self._hang_up()
+            pause = max(error.wait_seconds, AGAIN_SECONDS if self._has_gone_well else RETRY_SECONDS)
+            self._has_gone_well = False
+            return pause * random.uniform(0.8, 1.2)  # noqa: S311  jitter needs no secure random numbers
+        except Exception as error:
+            self._note(str(error) or repr(error), stopped=str(error) if isinstance(error, Stopped) else None)
+            self._hang_up()
+            raise
+        self._has_gone_well = self._sender is not None
+        return max(wait, (time.thread_time() - began) * GIVE_WAY) if self._has_reads_waiting() else wait
 
     def _push(self, sender: Sender, *, is_used_up: bool) -> Sent | None:
         """Send the next batch. Returns None if the hub takes only current locations for now."""

@@ -139,10 +139,10 @@ def test_a_failing_store_does_not_end_the_thread(store: Path, monkeypatch: pytes
     monkeypatch.setattr(hub_link, "find", refuse)
     monkeypatch.setattr(hub_link, "update", refuse)
     running = worker.SyncWorker(store, worker.SyncPace(0.01, 0, 1), lambda: False)
-    running.start()
+    running.start_if_needed()
     try:
         assert all(rounds.acquire(timeout=5) for _ in range(6))
-        assert running.is_alive()
+        assert running.is_running()
     finally:
         running.stop()
 

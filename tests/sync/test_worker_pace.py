@@ -20,16 +20,9 @@ from tests.sync.http import SECRET, Connected
 from tests.sync.world import Hub, SiteBox
 
 
-class Rounds:
-    """A stop event that ends the thread after some rounds and records each wait."""
-
-    def __init__(self, rounds: int) -> None:
-        self.waited: list[float] = []
-        self._rounds = rounds
-
-    def wait(self, seconds: float) -> bool:
-        self.waited.append(seconds)
-        return len(self.waited) > self._rounds
+def waits(one: SyncWorker, rounds: int) -> list[float]:
+    """Run some rounds. Returns the wait after each."""
+    return [one.work() for _ in range(rounds)]
 
 
 @pytest.mark.parametrize(("has_reads_waiting", "seconds"), [(False, 5.0), (True, 39.0)])
@@ -41,11 +34,9 @@ def test_sync_works_a_fortieth_of_the_time_while_reads_wait(
     # Each round takes one second. Only the worker sees this clock, because the database measures its statements, too.
     clocks = SimpleNamespace(monotonic=time.monotonic, thread_time=lambda: next(seconds_of_work))
     monkeypatch.setattr(worker, "time", clocks)
-    one: Any = SyncWorker(ber.folder, SyncPace(5.0, 0, 14), lambda: has_reads_waiting)
-    one._stopping = Rounds(3)
+    one = SyncWorker(ber.folder, SyncPace(5.0, 0, 14), lambda: has_reads_waiting)
     with ber.in_use():
-        one._run()
-    assert one._stopping.waited[1:] == [seconds] * 3
+        assert waits(one, 3) == [seconds] * 3
 
 
 def test_a_lost_connection_is_retried_immediately_and_then_slowly(
@@ -54,7 +45,7 @@ def test_a_lost_connection_is_retried_immediately_and_then_slowly(
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
     ber.join()
     files.write(ber.folder, "secret", "")
-    rounds = Rounds(6)
+    waited: list[float] = []
 
     class Client:
         """A client with failed connections in rounds 3, 5 and 6."""
@@ -65,7 +56,7 @@ def test_a_lost_connection_is_retried_immediately_and_then_slowly(
             pass
 
         def call(self, path: str, body: bytes) -> Any:
-            if len(rounds.waited) in (3, 5, 6):
+            if len(waited) in (2, 4, 5):
                 raise LinkError("cut")
             return ber.call(path, body)
 
@@ -82,11 +73,11 @@ def test_a_lost_connection_is_retried_immediately_and_then_slowly(
 
     monkeypatch.setattr(hub_link, "update", watched)
     monkeypatch.setattr(sender, "SILENCE", -1)  # polls the hub in each round
-    one: Any = SyncWorker(ber.folder, SyncPace(5.0, 0, 14), lambda: False)
-    one._stopping = rounds
+    one = SyncWorker(ber.folder, SyncPace(5.0, 0, 14), lambda: False)
     with ber.in_use():
-        one._run()
-    _, _first, _second, cut, _fourth, cut_again, away = rounds.waited
+        for _ in range(6):
+            waited.append(one.work())
+    _first, _second, cut, _fourth, cut_again, away = waited
     assert max(cut, cut_again) < 0.2
     assert 0.5 < away < 5
     assert noted == ["cut", "cut"]  # not a third time, since nothing has changed
@@ -117,16 +108,14 @@ def test_sent_and_received_bytes_count_toward_the_daily_limit(
         return client
 
     monkeypatch.setattr(worker, "HubClient", counted)
-    today, rounds = now(), Rounds(4)
+    today = now()
     monkeypatch.setattr(clock, "now", lambda: today)
-    one: Any = SyncWorker(ber.folder, SyncPace(5.0, 1, 14), lambda: False)
-    one._stopping = rounds
+    one = SyncWorker(ber.folder, SyncPace(5.0, 1, 14), lambda: False)
     with ber.in_use():
-        one._run()
+        waits(one, 4)
     assert "used up" in ber.rows("SELECT last_error FROM target")[0][0]
     first = len(sent)
     monkeypatch.setattr(clock, "now", lambda: today + clock.DAY)
-    one._stopping = Rounds(4)
     with ber.in_use():
-        one._run()
+        waits(one, 4)
     assert len(sent) > first > 0

@@ -15,7 +15,7 @@ from edge.sync.sender import LinkError
 from edge.sync.store import hub_link
 from edge.sync.worker import SyncPace, SyncWorker
 from tests.sync.http import SECRET
-from tests.sync.test_worker_pace import Rounds
+from tests.sync.test_worker_pace import waits
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
 
 KEPT_DAYS = 14
@@ -48,10 +48,9 @@ def work(site: SiteBox, monkeypatch: pytest.MonkeyPatch, rounds: int = 1) -> Non
     monkeypatch.setattr(worker, "HubClient", Client)
     monkeypatch.setattr(worker, "TRIM_SECONDS", -1)
     monkeypatch.setattr(sender, "SILENCE", -1)
-    one: Any = SyncWorker(site.folder, SyncPace(5.0, 0, KEPT_DAYS), lambda: False)
-    one._stopping = Rounds(rounds)
+    one = SyncWorker(site.folder, SyncPace(5.0, 0, KEPT_DAYS), lambda: False)
     with site.in_use():
-        one._run()
+        waits(one, rounds)
 
 
 def test_the_oldest_changes_are_dropped_if_too_many_wait(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,10 +164,8 @@ def report(site: SiteBox, connected: Connected, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(worker, "HubClient", lambda *_: connected.client)
     monkeypatch.setattr(worker.files, "read", lambda _: ("", None))
     syncing = worker.SyncWorker(site.folder, worker.SyncPace(1, 0, 14), lambda: False)
-    rounds = iter([False, True])
-    monkeypatch.setattr(syncing._stopping, "wait", lambda _: next(rounds))
     with site.in_use():
-        syncing._run()
+        syncing.work()
 
 
 @pytest.mark.parametrize(
