@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from edge import clock
 from edge.audit.actors import ActorKind
 from edge.database.connection import execute
 from edge.database.lists import Page
@@ -14,9 +16,13 @@ BOX = "box"
 
 
 class AuditRow(NamedTuple):
-    """One entry, with names as they were at the time. `actor_id` is None for the shell and the service."""
+    """One entry, with names as they were at the time. `actor_id` is None for the shell and the service.
+
+    `organization_id` is None for entries of the box.
+    """
 
     no: int
+    organization_id: int | None
     at: int
     actor_kind: str
     actor_id: str | None
@@ -44,6 +50,10 @@ class AuditRow(NamedTuple):
         """Return the action, such as `Asset created`."""
         kind, _, participle = self.action.partition(".")
         return f"{kind} {participle}".replace("_", " ").capitalize()
+
+    @property
+    def as_json(self) -> str:
+        return json_text.text({**self._asdict(), "at": clock.rfc3339(self.at)})
 
     @property
     def changes(self) -> list[str]:
@@ -74,8 +84,7 @@ _KINDS: dict[str, str] = {
     ActorKind.HUB: N_("Hub"),
     ActorKind.SERVICE: N_("The service"),
 }
-_FIELDS = ", ".join(AuditRow._fields)
-_SELECT = f"SELECT {_FIELDS} FROM audit"
+_SELECT = f"SELECT {', '.join(AuditRow._fields)} FROM audit"
 
 
 def list_page(organization_id: int, filters: AuditFilter, *, limit: int, offset: int = 0) -> Page[AuditRow]:
@@ -93,22 +102,17 @@ def list_page(organization_id: int, filters: AuditFilter, *, limit: int, offset:
     where = f"WHERE {' AND '.join(conditions)}"
     owner = None if filters.subject_kind == BOX else organization_id
     values |= {"organization_id": owner, "limit": limit, "offset": offset}
-    rows = execute(f"{_SELECT} {where} ORDER BY at DESC, no DESC LIMIT :limit OFFSET :offset", values)
-    total = execute(f"SELECT count(*) FROM audit {where}", values).fetchone()[0]
-    return Page([AuditRow._make((*row[:-1], json_text.decode(row[-1]))) for row in rows], total)
+    rows = _rows(f"{_SELECT} {where} ORDER BY at DESC, no DESC LIMIT :limit OFFSET :offset", values)
+    return Page(rows, execute(f"SELECT count(*) FROM audit {where}", values).fetchone()[0])
 
 
-class SentRow(NamedTuple):
-    """An entry with its organization, None for the box, to be kept outside of the box."""
-
-    organization_id: int | None
-    row: AuditRow
+def _rows(sql: str, values: Mapping[str, Any]) -> list[AuditRow]:
+    return [AuditRow._make((*row[:-1], json_text.decode(row[-1]))) for row in execute(sql, values)]
 
 
-def entries_after(no: int, limit: int) -> list[SentRow]:
+def entries_after(no: int, limit: int) -> list[AuditRow]:
     """Return the first entries of all organizations after entry `no`."""
-    rows = execute(f"SELECT organization_id, {_FIELDS} FROM audit WHERE no > ? ORDER BY no LIMIT ?", (no, limit))
-    return [SentRow(row[0], AuditRow._make((*row[1:-1], json_text.decode(row[-1])))) for row in rows]
+    return _rows(f"{_SELECT} WHERE no > :no ORDER BY no LIMIT :limit", {"no": no, "limit": limit})
 
 
 def newest_no(at: int = 2**62) -> int:

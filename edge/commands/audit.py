@@ -11,7 +11,6 @@ from edge.audit import trail
 from edge.audit.actors import ActorKind
 from edge.audit.trail import AuditFilter
 from edge.commands.context import Setup, in_force, print_table, reads
-from edge.validation import json_text
 
 
 @reads("audit")
@@ -44,7 +43,7 @@ def audit(
     rows = trail.list_page(organization_id, query, limit=limit).rows
     if as_json:
         for row in rows:
-            click.echo(json_text.text({**row._asdict(), "at": clock.rfc3339(row.at)}))
+            click.echo(row.as_json)
         return
     print_table(
         ["WHEN", "WHO", "WHAT", "RECORD", "DETAILS"],

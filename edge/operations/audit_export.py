@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from edge import clock, outbound
 from edge.audit import trail
-from edge.audit.trail import SentRow
+from edge.audit.trail import AuditRow
 from edge.events.checked_connection import trust
 from edge.operations.files import replace_text
 from edge.outbound import Network
@@ -68,7 +68,7 @@ class AuditExport:
         while rows := trail.entries_after(known.no, MOST):
             known = _with_lost(known, rows)
             self._send(framed(row, self._host) for row in rows)
-            known = known._replace(no=rows[-1].row.no, at=rows[-1].row.at)
+            known = known._replace(no=rows[-1].no, at=rows[-1].at)
             replace_text(self._data_dir / FILE_NAME, json.dumps(known._asdict()))
             if pause(_PAUSE_SECONDS):
                 return
@@ -97,20 +97,18 @@ def _wait_for_acknowledgement(connection: socket.socket | ssl.SSLSocket) -> None
         raise OSError(fault, os.strerror(fault))
 
 
-def framed(sent_row: SentRow, host: str) -> bytes:
+def framed(row: AuditRow, host: str) -> bytes:
     """Return an entry as a message of RFC 5424, with its length before it (RFC 6587)."""
-    row = sent_row.row
-    entry = {**row._asdict(), "organization_id": sent_row.organization_id, "at": clock.rfc3339(row.at)}
-    head = f"<{_PRIORITY}>1 {entry['at']} {host} edge {os.getpid()} {row.action[:32]} - "
-    message = head.encode() + json.dumps(entry).encode()
+    head = f"<{_PRIORITY}>1 {clock.rfc3339(row.at)} {host} edge {os.getpid()} {row.action[:32]} - "
+    message = head.encode() + row.as_json.encode()
     return b"%d %s" % (len(message), message)
 
 
-def _with_lost(known: Sent, rows: list[SentRow]) -> Sent:
+def _with_lost(known: Sent, rows: list[AuditRow]) -> Sent:
     """Count the missing numbers among entries that were written since the export is on."""
-    last = rows[-1].row.no
+    last = rows[-1].no
     since = max(known.no, known.first)
-    lost = last - since - sum(one.row.no > since for one in rows)
+    lost = last - since - sum(one.no > since for one in rows)
     return known._replace(lost=known.lost + lost, lost_at=clock.now()) if last > since and lost else known
 
 

@@ -99,7 +99,7 @@ def add(*names: str) -> None:
 
 
 def numbers() -> list[int]:
-    return [row.row.no for row in trail.entries_after(0, 1000)]
+    return [row.no for row in trail.entries_after(0, 1000)]
 
 
 def test_every_entry_arrives_once_as_a_message_of_rfc_5424(site: Path) -> None:

@@ -108,8 +108,8 @@ def audit_outside(subject: Subject) -> Finding:
     if known.lost_at > clock.now() - WARNED:
         return problem(f"{known.lost} entries of the audit were deleted before the log server had them", see)
     waiting = trail.entries_after(known.no, 1)
-    if waiting and waiting[0].row.at < clock.now() - WAITING:
-        return warning(f"entries of the audit wait for the log server since {clock.rfc3339(waiting[0].row.at)}", see)
+    if waiting and waiting[0].at < clock.now() - WAITING:
+        return warning(f"entries of the audit wait for the log server since {clock.rfc3339(waiting[0].at)}", see)
     return ok(f"{subject.audit_syslog} has the audit")
 
 
