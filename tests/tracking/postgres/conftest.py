@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import pytest
 
+from edge.database.connection import close_database, execute
 from edge.tracking import history_engine
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 
 STAYS = 2 * 4 * 9
 
 
+@pytest.fixture(scope="session")
+def made_sites(tmp_path_factory: pytest.TempPathFactory) -> list[SiteBox]:
+    return two_sites(tmp_path_factory.mktemp("two-sites"))
+
+
 @pytest.fixture
-def sites(tmp_path: Path) -> Iterator[list[SiteBox]]:
-    yield two_sites(tmp_path)
+def sites(made_sites: list[SiteBox], tmp_path: Path) -> Iterator[list[SiteBox]]:
+    """Two sites with their hub. Those of each test are copies, because it takes a second to make them."""
+    close_database()
+    hub = copy(made_sites[0].hub)
+    copies = [copy(site) for site in made_sites]
+    for box in (hub, *copies):
+        box.folder = Path(shutil.copytree(box.folder, tmp_path / box.name))
+    for site in copies:
+        site.hub = hub
+    with hub.in_use():
+        execute("UPDATE site SET box = NULL")  # a copy of a site looks like a second machine
+    yield copies
     history_engine.use("")
 
 

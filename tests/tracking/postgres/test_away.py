@@ -27,6 +27,7 @@ from edge.people import api_keys, people, sessions
 from edge.people.api_keys import SCOPES
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
+from edge.records import assets
 from edge.sync.sender import LinkError
 from edge.sync.store import remote_batches, site_quotas
 from edge.tracking import deletion, flows, history_engine, report
@@ -200,6 +201,9 @@ def test_a_muster_trusts_no_time_that_it_cannot_look_up(hub: Hub) -> None:
 
 
 def test_events_and_retention_wait_without_a_lock(hub: Hub) -> None:
+    with hub.in_use():
+        detection.start(Silence(HOUR, HOUR))
+        assets.create(hub.actor, name="News")
     url, hub.history = hub.history, away()
     with hub.in_use():
         with pytest.raises(Exception, match="cannot be reached"):
