@@ -220,7 +220,7 @@ NOT_AUDITED = {
         "log.add", "log.drop_old", "subscriptions.Subscriptions", "subscriptions.log_changes",
     },
     "messages of alerts, which are audited themselves, and how far each channel is": {
-        "attempts.give_up", "attempts.record", "attempts.record_test", "outbox.enqueue", "outbox.postpone",
+        "worker.Messages", "worker.give_up", "worker.record", "worker.record_test", "outbox.enqueue", "outbox.postpone",
         "outbox.remove", "saved_filters.enqueue_due",
     },
     "what the broker has acknowledged; the alerts that switch outputs are audited themselves": {

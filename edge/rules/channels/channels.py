@@ -1,6 +1,6 @@
 """Channels of an organization: kind, settings, schedule, and the progress of sending.
 
-Changes made by users are audited. Progress is not; see `attempts`.
+Changes made by users are audited. Progress is not; see `worker`.
 """
 
 from __future__ import annotations

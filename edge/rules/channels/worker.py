@@ -10,7 +10,7 @@ import logging
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import tzinfo
 from functools import cached_property, partial
@@ -19,21 +19,24 @@ from pathlib import Path
 
 from edge import clock
 from edge.audit.actors import THE_BOX
+from edge.database.connection import execute, writing
 from edge.database.instance import fingerprint
 from edge.errors import SetupError
+from edge.events import retry_schedule
 from edge.events.checked_connection import trust
 from edge.events.delivery import Outcome, Result
 from edge.events.fair_queue import Turn
 from edge.events.progress import is_due
 from edge.people.secrets import unseal
-from edge.rules.channels import attempts, channels, compose, outbox, schedule
+from edge.rules.channels import channels, compose, outbox, schedule
 from edge.rules.channels.channels import Channel
-from edge.rules.channels.compose import Entry, Outgoing
+from edge.rules.channels.compose import PARTLY, Entry, Outgoing
 from edge.rules.channels.kinds import KINDS
 from edge.rules.channels.outbox import Waiting
 
 log = logging.getLogger(__name__)
 
+MAX_ERROR = 300
 MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
 
 
@@ -73,19 +76,19 @@ class Messages:
         if row.is_test_requested:
             began = time.monotonic()
             outcome = self._send(row, compose.test_message(f"edge.test.{secrets.token_hex(8)}", row.name))
-            attempts.record_test(row.no, outcome, int((time.monotonic() - began) * 1000), clock.now())
+            record_test(row.no, outcome, int((time.monotonic() - began) * 1000), clock.now())
             return True
         now = clock.now()
         if not is_due(row.next_try_at, now):
             return False
-        waiting = attempts.give_up(row, outbox.due(row.no, now, compose.MOST_IN_DIGEST), now)
+        waiting = give_up(row, outbox.due(row.no, now, compose.MOST_IN_DIGEST), now)
         rows = self._ready(row, waiting, now)
         if not rows:
             return False
         outcome = self._send(row, self._outgoing(row, rows, now))
         if outcome.result is not Result.DELIVERED:
             log.warning("Channels: %s did not accept a message: %s", row.name, outcome.detail)
-        attempts.record(row, rows, outcome, clock.now())
+        record(row, rows, outcome, clock.now())
         return outcome.result is Result.DELIVERED
 
     def _ready(self, row: Channel, waiting: list[Waiting], now: int) -> list[Waiting]:
@@ -119,3 +122,53 @@ class Messages:
     def _tls(self) -> ssl.SSLContext:
         """Take 30 ms and 1 MB for the first channel."""
         return trust(self._authority_file)
+
+
+def record(row: Channel, rows: Sequence[Waiting], outcome: Outcome, now: int) -> None:
+    """Record the outcome of one attempt to send messages, in one transaction after it.
+
+    A crash before it sends the messages again, under the same number.
+    """
+    with writing():
+        if outcome.result is Result.DELIVERED:
+            outbox.remove([one.number for one in rows])
+            execute(
+                "UPDATE channel SET sent = sent + ?, failures = 0, failing_since = NULL, next_try_at = 0, "
+                "last_error = ?, last_success_at = ? WHERE no = ?",
+                (len(rows), outcome.detail if outcome.detail.startswith(PARTLY) else None, now, row.no),
+            )
+            return
+        failures = row.failures + 1
+        is_waiting = outcome.result is not Result.REFUSED or retry_schedule.is_failing(failures)
+        pause = max(retry_schedule.destination_pause(failures), int(outcome.wait_seconds * 1_000_000))
+        execute(
+            "UPDATE channel SET failures = ?, failing_since = ifnull(failing_since, ?), next_try_at = ?, "
+            "last_error = ? WHERE no = ?",
+            (failures, now, now + pause if is_waiting else 0, outcome.detail[:MAX_ERROR], row.no),
+        )
+        if outcome.result is Result.REFUSED:  # perhaps because of these messages; others go ahead
+            attempts = max((one.attempts for one in rows), default=0) + 1
+            outbox.postpone(rows, now + retry_schedule.destination_pause(attempts))
+
+
+def give_up(row: Channel, rows: Sequence[Waiting], now: int) -> list[Waiting]:
+    """Drop messages that have failed for days and count them as lost. Returns the others."""
+    hopeless = {
+        one.number for one in rows if retry_schedule.is_hopeless(one.enqueued_at, max(one.attempts, row.failures), now)
+    }
+    if hopeless:
+        with writing():
+            outbox.remove(hopeless)
+            execute("UPDATE channel SET lost = lost + ? WHERE no = ?", (len(hopeless), row.no))
+    return [one for one in rows if one.number not in hopeless]
+
+
+def record_test(no: int, outcome: Outcome, milliseconds: int, now: int) -> None:
+    """Store the result of a test, unless the channel was removed."""
+    is_ok = outcome.result is Result.DELIVERED
+    with writing():
+        execute(
+            "UPDATE channel SET is_test_requested = 0, tested_at = ?, test_ms = ?, test_result = ?, is_test_ok = ?, "
+            "next_try_at = iif(?, 0, next_try_at) WHERE no = ?",
+            (now, milliseconds, outcome.detail[:MAX_ERROR], is_ok, is_ok, no),
+        )

@@ -9,7 +9,7 @@ from edge.audit.actors import shell
 from edge.events.delivery import Outcome, Result
 from edge.operations.doctor.findings import Level, Subject
 from edge.people.organizations import list_organizations
-from edge.rules.channels import attempts, channels
+from edge.rules.channels import channels, worker
 from tests.audit.stage import CHANNEL
 from tests.operations.doctor.test_doctor import finding_of, subject
 
@@ -20,9 +20,9 @@ def test_a_channel_that_fails_for_an_hour_is_reported_with_its_reason(subject: S
     row = channels.add(shell(list_organizations()[0].id), CHANNEL)
     assert finding_of(subject, "channels") == (Level.OK, "all channels work (1)")
     outcome = Outcome(Result.FAILED, "mail.example.com refused user and password")
-    attempts.record(row, [], outcome, clock.now() - clock.HOUR // 2)
+    worker.record(row, [], outcome, clock.now() - clock.HOUR // 2)
     assert finding_of(subject, "channels")[0] is Level.OK
-    attempts.record(row, [], Outcome(Result.DELIVERED, "accepted"), clock.now())
-    attempts.record(row, [], outcome, clock.now() - 2 * clock.HOUR)
+    worker.record(row, [], Outcome(Result.DELIVERED, "accepted"), clock.now())
+    worker.record(row, [], outcome, clock.now() - 2 * clock.HOUR)
     level, text = finding_of(subject, "channels")
     assert (level, "Shift lead: mail.example.com refused user and password" in text) == (Level.WARNING, True)
