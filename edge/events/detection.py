@@ -25,6 +25,7 @@ from edge.tracking.asset_values import AssetValues
 from edge.validation import json_text
 
 MOST_CHANGES = 1_000  # per transaction
+MOST_LEVELS = 100  # of the tree of locations
 MOST_STAYS = 200  # per asset and transaction; the rest follows in the next
 
 
@@ -371,8 +372,9 @@ class Locations:
         return None if location_id is None else self._shown[location_id]
 
     def within(self, location_id: int | None) -> set[int]:
+        """Return a location and its nearest ancestors. Each event keeps them, so there are at most `MOST_LEVELS`."""
         ids: set[int] = set()
-        while location_id is not None and location_id not in ids:
+        while location_id is not None and location_id not in ids and len(ids) < MOST_LEVELS:
             ids.add(location_id)
             location_id = self._parents.get(location_id)
         return ids

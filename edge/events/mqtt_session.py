@@ -26,6 +26,7 @@ from edge.outbound import NotAllowed
 KEEPALIVE_SECONDS = 30
 MAX_PACKET = 1152 * 1024  # bytes; the largest message of a reader, and its topic
 _UNSUPPORTED_VERSION = 0x84
+_QOS_2 = 0b100  # in the first byte of a message
 
 
 class Client(paho.Client):
@@ -37,6 +38,12 @@ class Client(paho.Client):
         if bufsize > MAX_PACKET:
             raise ConnectionAbortedError("the broker sent a packet that is too large")
         return super()._sock_recv(bufsize)
+
+    def _handle_publish(self) -> MQTTErrorCode:
+        """Refuse messages of QoS 2, which nobody asks for: they stay in memory until the broker releases them."""
+        if self._in_packet["command"] & _QOS_2:
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        return super()._handle_publish()
 
     def _create_socket_connection(self) -> socket.socket:
         return self.dial() if self.dial else super()._create_socket_connection()

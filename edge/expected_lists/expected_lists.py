@@ -20,7 +20,7 @@ from edge.errors import Conflict, FieldError, Invalid, NotFound
 from edge.expected_lists.ticks import COUNTED_FOR, RESULTS, Line, Place, lines_of, version_of
 from edge.records import locations, lookup
 from edge.texts import N_, Count, fill, shortened
-from edge.tracking import carriers
+from edge.tracking import carriers, tracked_people
 from edge.validation import values
 
 MOST_ITEMS = 5_000  # in a list
@@ -260,12 +260,14 @@ def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) 
     unknown = []
     for code in dict.fromkeys(codes):
         record = lookup.by_code(organization_id, code) if len(code) <= values.MAX_TEXT else None
-        if record is None or record.kind != "asset":
+        if record is None or record.kind != "asset" or tracked_people.among([record.id]):
             unknown.append(code[: values.MAX_NAME])
             continue
         assets[record.id] = None
         if with_contents:
-            assets.update((asset_id, None) for asset_id, _ in carriers.on(organization_id, record.id))
+            on_it = [asset_id for asset_id, _ in carriers.on(organization_id, record.id)]
+            people = tracked_people.among(on_it)
+            assets.update((asset_id, None) for asset_id in on_it if asset_id not in people)
     if unknown:
         message = fill(N_("No asset has the key or tag %(codes)s"), codes=shortened(unknown, MOST_FAULTS))
         raise Invalid([FieldError("codes", "fk_not_found", message, None)])

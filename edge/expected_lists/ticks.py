@@ -75,6 +75,7 @@ seen AS (
     SELECT load.asset_id, carrying.rank FROM carrying JOIN carrier_load load ON load.carrier_id = carrying.asset_id
         AND load.loaded_at <= carrying.at AND ifnull(load.unloaded_at, carrying.at + 1) > carrying.at
     WHERE load.asset_id IN (SELECT asset_id FROM item)
+        AND load.asset_id NOT IN (SELECT asset_id FROM tracked_person)
 )
 SELECT asset_id, max(rank) FROM seen GROUP BY asset_id
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from edge.database.connection import execute
 from edge.records import lookup
 from edge.texts import N_
-from edge.tracking import carriers, late_reads, positions, recent_reads, report, stays
+from edge.tracking import carriers, late_reads, positions, recent_reads, report, stays, tracked_people
 from edge.tracking.stays import Quality, Scan
 
 
@@ -22,6 +22,8 @@ def load_error(organization_id: int, carrier_id: int, asset_id: int, at: int) ->
     """Return why the asset cannot be put on the carrier at that time, or "" if it can."""
     if lookup.asset_by_id(organization_id, carrier_id) is None:
         return N_("This carrier is unknown or retired")
+    if tracked_people.among([carrier_id]):
+        return N_("A person cannot be a carrier: what is on it would show where the person is")
     if carrier_id == asset_id:
         return N_("An asset cannot be put onto itself")
     above = carriers.carrier_of(organization_id, carrier_id)
@@ -52,7 +54,8 @@ def undo_load(organization_id: int, asset_id: int, loaded_at: int, gap: int) -> 
         return
     (unloaded_at,) = row
     execute("DELETE FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", key)
-    for observed_at, seq in stays.carried_during(*key, unloaded_at)[: carriers.MOST_VISITS]:
+    most = carriers.most_visits(asset_id, loaded_at)
+    for observed_at, seq in stays.carried_during(*key, unloaded_at)[:most]:
         late_reads.take_back(asset_id, observed_at, seq, gap, keep_end=recent_reads.was_read(asset_id, observed_at))
         carriers.take_back(asset_id, observed_at, gap)
     before = execute(
@@ -85,7 +88,8 @@ def resume(organization_id: int, asset_id: int, seen_at: int) -> None:
 
 def _follow_carrier(organization_id: int, asset_id: int, carrier_id: int, since: int, until: int | None) -> None:
     """Record the locations of the carrier for the asset and everything loaded on it."""
-    for location_id, observed_at in stays.visits(carrier_id, since, until)[-carriers.MOST_VISITS :]:
+    most = carriers.most_visits(asset_id, since)
+    for location_id, observed_at in stays.visits(carrier_id, since, until)[-most:]:
         carried = Scan(organization_id, asset_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         positions.record([carried], gap=0)
         carriers.follow([carried], gap=0)

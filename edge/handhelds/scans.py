@@ -21,7 +21,7 @@ from edge.readers import unknown_tags
 from edge.records import gs1, lookup, tags
 from edge.records.lookup import RecordRef
 from edge.texts import N_
-from edge.tracking import board, carriers, late_reads, positions, report
+from edge.tracking import board, carriers, late_reads, positions, report, shown_positions
 from edge.tracking.stays import Quality, Scan
 from edge.validation.values import MAX_TEXT
 
@@ -339,7 +339,7 @@ def _is_scanned_again(scan: Submitted, asset_id: int) -> bool:
         (asset_id, scan.observed_at - AGAIN_WITHIN, scan.observed_at),
     ).fetchone()
     position = report.current_position(asset_id)
-    if before is None or position is None:
+    if before is None or position is None or shown_positions.is_hidden(asset_id):
         return False
     location_id, observed_at = before
     return bool(location_id == position.location_id == scan.location_id and position.dwell_started_at <= observed_at)

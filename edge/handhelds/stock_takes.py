@@ -225,10 +225,14 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
     take = find_stock_take(sender.organization_id, stock_take_id)
     if take is None or take.cancelled_at:
         return False
+    found = _found_meanwhile(sender.organization_id, stock_take_id)  # before the lock: 40,000 codes take 20 s
     with acting(sender) as act:
         if _find_open(sender.organization_id, stock_take_id) is None:
             return True
-        _resolve_unknown(sender.organization_id, stock_take_id)
+        execute_many(
+            "UPDATE stock_take_scan SET asset_id = ? WHERE stock_take_id = ? AND code = ? AND asset_id IS NULL",
+            [(asset_id, stock_take_id, code) for code, asset_id in found],
+        )
         lines = (
             _current_lines(sender.organization_id, take)
             if signed is None
@@ -310,7 +314,7 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
         ).fetchall()
         read_since = {
             asset_id: position
-            for asset_id, position in report.current_positions(expected).items()
+            for asset_id, position in report.current_positions(expected if take.finished_at is None else ()).items()
             if position.last_seen_at >= take.started_at
         }
         scanned = report.scanned_last(read_since)
@@ -358,7 +362,11 @@ def devices_at_sign_off(organization_id: int, stock_take_id: str) -> list[OtherD
 # The result ---------------------------------------------------------------------------------------------------
 
 _RESULTS = ("missing", "elsewhere", "unknown", "here")
-_EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
+# An asset may have become a person since.
+_EXPECTED = """
+SELECT asset_id FROM stock_take_expected
+WHERE stock_take_id = ? AND asset_id NOT IN (SELECT asset_id FROM tracked_person)
+"""
 
 _LineValues = tuple[str, int | None, str, str, int | None, int | None]  # result, asset, code, how, location, seen at
 
@@ -419,18 +427,13 @@ WHERE asset.id NOT IN (SELECT asset_id FROM tracked_person)
 """
 
 
-def _resolve_unknown(organization_id: int, stock_take_id: str) -> None:
+def _found_meanwhile(organization_id: int, stock_take_id: str) -> list[tuple[str, int]]:
     """Look up the unknown codes again, because some may have been attached to assets since they were scanned."""
     unknown = execute(
         "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL", (stock_take_id,)
     )
-    for (code,) in unknown.fetchall():
-        record = lookup.by_code(organization_id, code)
-        if record and record.kind == "asset":
-            execute(
-                "UPDATE stock_take_scan SET asset_id = ? WHERE stock_take_id = ? AND code = ? AND asset_id IS NULL",
-                (record.id, stock_take_id, code),
-            )
+    records = ((code, lookup.by_code(organization_id, code)) for (code,) in unknown.fetchall())
+    return [(code, record.id) for code, record in records if record and record.kind == "asset"]
 
 
 def _classify(

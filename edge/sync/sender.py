@@ -31,6 +31,7 @@ REFUSED_SECONDS = 60.0  # retry delay for refused data that cannot be set aside
 RENEW_AGAIN = 600 * clock.SECOND  # minimum interval between new epochs
 NO_AGREEMENT = "The hub and this box disagree on the reported position; trying again"
 MAX_RECORDS = 500  # per batch; one costs the hub as much as 50 stays under its write lock
+MOST_NEEDS = 50_000  # records and tracks that a hub may ask for until it applies a batch
 MAX_ROWS = 2000  # changes per batch until the hub sets a limit
 
 Ranges = Sequence[tuple[int, int, int]]  # track, since, until
@@ -221,6 +222,8 @@ class Sender:
             self._asked.clear()
             return
         needs = Needs(**{name: tuple(map(int, ids)) for name, ids in answer["needs"].items()})
+        if sum(map(len, (*needs, *self._needs))) > MOST_NEEDS:
+            raise LinkError(f"the hub asked for more than {MOST_NEEDS} records")
         if any(needs):
             hub_link.drop_pending()
             self._declare(here, needs)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from edge import clock
 from edge.audit.actors import Actor
 from edge.database.connection import execute, writing
-from edge.tracking import late_reads, positions, report, stays
+from edge.tracking import late_reads, positions, report, stays, tracked_people
 from edge.tracking.report import CurrentPosition
 from edge.tracking.stays import Quality, Scan
 
@@ -25,6 +25,7 @@ TOGETHER = (
 )  # a carrier arrives at most so long after an asset on it that is scanned or read before it
 MOST_CARRIED = 5_000  # a carrier and all that is on it, directly or not, since it moves in one transaction
 MOST_VISITS = 1_000  # newest locations of a carrier that a late-reported load or an undo changes for an asset
+MOST_CHANGES = 2_000  # of these, times the assets on it: about half a second with the write lock
 
 
 class Carried(NamedTuple):
@@ -42,7 +43,7 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
     Returns False if the carrier does not exist or is itself on the asset.
     """
     with writing():
-        if not _is_live(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
+        if not _may_carry(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
             return False
         known = execute("SELECT 1 FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", (asset_id, at)).fetchone()
         if known is None:
@@ -112,7 +113,7 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
 
 def _catch_up(organization_id: int, carrier_id: int, asset_id: int, at: int) -> None:
     """Add the stays that a late-reported load missed: everywhere its carrier has been since."""
-    for location_id, observed_at in stays.visits(carrier_id, at)[-MOST_VISITS:]:
+    for location_id, observed_at in stays.visits(carrier_id, at)[-most_visits(asset_id, at) :]:
         if not stays.carried_at(carrier_id, observed_at, location_id, asset_id):
             continue
         carried = Scan(organization_id, asset_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
@@ -123,6 +124,11 @@ def _catch_up(organization_id: int, carrier_id: int, asset_id: int, at: int) -> 
             "UPDATE carrier_load SET location_id = ? WHERE carrier_id = ? AND unloaded_at IS NULL AND asset_id = ?",
             (location_id, carrier_id, asset_id),
         )
+
+
+def most_visits(asset_id: int, at: int) -> int:
+    """Return how many locations of its carrier one scan may add to, or take from, an asset and all that is on it."""
+    return max(1, min(MOST_VISITS, MOST_CHANGES // _count_below(asset_id, at)))
 
 
 def is_full(carrier_id: int, asset_id: int, at: int) -> bool:
@@ -232,6 +238,7 @@ _ON = """
 SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id
 FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
 WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
+AND carried.carrier_id NOT IN (SELECT asset_id FROM tracked_person)
 """
 
 
@@ -280,6 +287,11 @@ def _all_on(asset_id: int) -> Sequence[int]:
     ) SELECT id FROM below
     """
     return [row[0] for row in execute(sql, (asset_id,))]
+
+
+def _may_carry(organization_id: int, asset_id: int) -> bool:
+    """False also for a person: the positions of the load would show where the person is."""
+    return _is_live(organization_id, asset_id) and not tracked_people.among([asset_id])
 
 
 def _is_live(organization_id: int, asset_id: int) -> bool:

@@ -342,6 +342,7 @@ def seen_alone_after(asset_id: int, carrier_id: int, at: int) -> int | None:
 _LOADED_THEN = f"""
 SELECT carried.asset_id FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
 WHERE carried.carrier_id = :carrier AND carried.loaded_at <= :at AND ifnull(carried.unloaded_at, :at + 1) > :at
+AND carried.carrier_id NOT IN (SELECT asset_id FROM tracked_person)
 AND NOT EXISTS (
     SELECT 1 FROM {_OWN} WHERE track.asset_id = carried.asset_id AND source.location_id <> :here
     AND history.observed_at > carried.loaded_at AND history.observed_at <= :at AND {_ALONE}

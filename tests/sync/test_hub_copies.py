@@ -8,7 +8,7 @@ import pytest
 
 from edge.errors import Unavailable
 from edge.records import assets
-from edge.sync.sender import LinkError, Sender
+from edge.sync.sender import MOST_NEEDS, LinkError, Sender
 from edge.sync.store import conflicts, epochs, recovered_history
 from edge.sync.store.exchange import HubState
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
@@ -216,6 +216,19 @@ def test_a_site_that_disagrees_with_its_hub_starts_one_epoch_and_waits(
         with pytest.raises(LinkError, match="disagree"):
             ber.sync()
     assert ber.rows("SELECT json_array_length(former_epochs) FROM target") == [(1,)]
+
+
+def test_a_hub_that_asks_for_far_too_much_is_refused(company: Company) -> None:
+    """Regression: what each answer asked for was kept, and four answers took all memory."""
+    ber = company.ber
+    many = {"tracks": list(range(MOST_NEEDS + 1))}
+    ber.spoil = lambda send: {**send(), "applied": False, "needs": many}
+    ber.add_asset("P-2")
+    with pytest.raises(LinkError, match="asked for more than"):
+        ber.sync()
+    ber.spoil = lambda send: send()
+    ber.settle()
+    assert_equal(ber)
 
 
 def test_a_copied_hub_is_detected_even_after_new_changes(company: Company) -> None:

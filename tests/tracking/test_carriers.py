@@ -412,3 +412,16 @@ def test_a_load_reported_late_looks_at_its_own_asset_and_the_newest_places(
     assert looked == [parcel.id] * 4
     assert yard.at(parcel.id) == yard.at(yard.pallet)
     assert yard.qualities(parcel.id) == [Quality.CARRIED] * 4 + [Quality.HANDHELD]
+
+
+def test_a_late_load_of_many_assets_changes_few_places(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: a scan wrote visits times assets, for minutes with the write lock."""
+    monkeypatch.setattr(carriers, "MOST_CHANGES", 6)
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    yard.keys[trolley.id] = trolley.external_key
+    for number in range(10):
+        yard.scan(trolley.id, yard.rack if number % 2 else yard.gate, 100 + 60 * number)
+    yard.scan(yard.pallet, yard.gate, 50, onto=trolley.id)
+    assert [yard.at(one) for one in (yard.pallet, yard.box, yard.crate)] == [yard.rack] * 3
+    assert yard.qualities(yard.box).count(Quality.CARRIED) == 3  # two places, and its own of before

@@ -70,7 +70,7 @@ def _add_note(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> Ans
 def _choose_location(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer:
     """Store a choice of a location, for the sled of the sender. No location ends the choice before."""
     choice, location = item.get("choice"), item.get("location")
-    if not _is_device_id(choice) or not (location is None or is_id(location)):
+    if not is_device_id(choice) or not (location is None or is_id(location)):
         return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
     sleds.choose_location(sender, choice, location, at, received_at)
     return Answer(item_id, Result.DONE)
@@ -124,7 +124,7 @@ def _other_device(one: Any) -> stock_takes.OtherDevice | None:
 def report(organization_id: int, name: str, body: dict[str, Any], answers: Sequence[Answer], at: int) -> None:
     """Store the report on unsent scans and undos of a device, minus those received in the same request."""
     device, holds = body.get("device"), body.get("holds")
-    if not _is_device_id(device) or not isinstance(holds, list):
+    if not is_device_id(device) or not isinstance(holds, list):
         return
     received = Counter(
         item["stock_take"]
@@ -138,14 +138,14 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
 
 def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.DeviceReport | None:
     """Parse the report on one stock-take. None if it is invalid."""
-    if not isinstance(one, dict) or not _is_count(one.get("unsent")) or not _is_device_id(one.get("stock_take")):
+    if not isinstance(one, dict) or not _is_count(one.get("unsent")) or not is_device_id(one.get("stock_take")):
         return None
     unsent = max(0, one["unsent"] - received.get(one["stock_take"], 0))
     since = _moment(one.get("since")) if unsent else None
     return stock_takes.DeviceReport(one["stock_take"], one.get("is_open") is True, unsent, since)
 
 
-def _is_device_id(value: Any) -> TypeGuard[str]:
+def is_device_id(value: Any) -> TypeGuard[str]:
     """True for an id that a device gave to itself, to a stock-take or to a choice."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 

@@ -27,6 +27,7 @@ def open_stock_takes() -> Response:
     return jsonify(stock_takes=[_summary(take) for take in open_ones])
 
 
+_MOST_ASKING = 1_000
 _ASKS_FOR = 15 * clock.SECOND
 # By stock-take: the device that signs it off, and when it last asked others to stop.
 _asking: dict[str, tuple[str, int]] = {}
@@ -48,8 +49,9 @@ def report_and_progress(stock_take_id: str) -> Response:
         abort(404)
     for one in [one for one, (_, at) in list(_asking.items()) if at < now - _ASKS_FOR]:
         _asking.pop(one, None)
-    if body.get("asks") is True:
-        _asking[stock_take_id] = (str(body.get("device")), now)
+    device, is_open = body.get("device"), progress.stock_take.finished_at is None
+    if body.get("asks") is True and is_open and actions.is_device_id(device) and len(_asking) < _MOST_ASKING:
+        _asking[stock_take_id] = (device, now)
     asking = _asking.get(stock_take_id)
     return jsonify(
         **_summary(progress.stock_take),

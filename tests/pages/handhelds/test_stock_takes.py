@@ -415,3 +415,13 @@ def test_times_in_the_csv_have_the_format_of_other_files(sign_in_as: SignIn, cas
     text = browser.get(f"/stock-takes/{TAKE}.csv?separator=semicolon").data.decode("utf-8-sig")
     seen = next(csv.DictReader(io.StringIO(text), delimiter=";"))["last_seen_at"]
     assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}[+-][0-9]{2}:[0-9]{2}", seen)
+
+
+@pytest.mark.parametrize("device", ["\U0001f4e6" * 1_000, "", None, ["a" * 20]])
+def test_only_a_device_asks_others_to_stop(sign_in_as: SignIn, site: Site, device: object) -> None:
+    """Regression: any text was kept, 4 MB for each stock-take."""
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site))
+    browser.send(f"/scan/stock-takes/{TAKE}", {"device": device, "asks": True})
+    progress = browser.get(f"/scan/stock-takes/{TAKE}").get_json()
+    assert progress["is_asked"] is False
