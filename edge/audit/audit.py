@@ -22,6 +22,7 @@ from edge.validation import json_text
 Result = TypeVar("Result")
 
 MOST_REPEATS = 50  # entries of one actor about one action on one record within an hour; further ones are merged
+MOST_EARLIER = 10  # different details that a merged entry keeps besides the newest
 MAX_VALUE_CHARS = 1000  # characters; longer values are cut, since metadata may be 64 KiB
 
 INSERT_ENTRY = (
@@ -31,7 +32,8 @@ INSERT_ENTRY = (
 
 _REPEATS = (
     "SELECT count(*), max(no) FROM audit WHERE subject_id = ? AND subject_kind = ? AND at > ? AND action = ? "
-    "AND actor_kind = ? AND actor_id IS ? AND organization_id IS ?"
+    "AND actor_kind = ? AND actor_id IS ? AND organization_id IS ? "
+    "AND (?8 IS NULL OR json_remove(detail, '$.attempts') = ?8)"
 )
 _CREATING_ACTIONS = ("created", "attached")
 # Toggled without a trace elsewhere in the record. Other repeats are not merged: each says what was there before.
@@ -125,19 +127,29 @@ class Act:
             _thread.notes = _notes() + 1
 
     def count(self, action: str, subject: Subject, detail: Mapping[str, Any]) -> None:
-        """Like `note`, but merges repeated events within one hour into one entry with an `attempts` counter."""
-        if not self._merge(Entry(action, subject, detail), 1):
+        """Like `note`, but merges repeated events within one hour into one entry with an `attempts` counter.
+
+        What differs from the newest detail is kept in `earlier`, up to `MOST_EARLIER`.
+        """
+        if not self._merge(Entry(action, subject, detail), 1, is_same=False):
             self.note_all([Entry(action, subject, {**detail, "attempts": 1})])
 
-    def _merge(self, entry: Entry, most: int) -> bool:
-        """Count a repeat in the newest entry of this actor if the last hour has `most` of them. Raises OverQuota."""
-        organization, at, kind, actor_id, _, _, action, *subject, _, _ = self.row(entry)
-        same = (*reversed(subject), at - clock.HOUR, action, kind, actor_id, organization)
+    def _merge(self, entry: Entry, most: int, *, is_same: bool = True) -> bool:
+        """Count a repeat in the newest entry of this actor if the last hour has `most` of them. Raises OverQuota.
+
+        `is_same`: only entries with this detail count, so that none takes the place of another.
+        """
+        organization, at, kind, actor_id, _, _, action, *subject, _, detail = self.row(entry)
+        same = (*reversed(subject), at - clock.HOUR, action, kind, actor_id, organization, detail if is_same else None)
         number, no = execute(_REPEATS, same).fetchone()
         if number < most:
             return False
         newest = json_text.decode(execute("SELECT detail FROM audit WHERE no = ?", (no,)).fetchone()[0])
-        counted = entry._replace(detail={**entry.detail, "attempts": newest.get("attempts", 1) + 1})
+        attempts, earlier = newest.pop("attempts", 1), newest.pop("earlier", [])
+        if newest != json_text.decode(detail) and newest not in earlier and len(earlier) < MOST_EARLIER:
+            earlier.append(newest)
+        kept = {"earlier": earlier} if earlier else {}
+        counted = entry._replace(detail={**entry.detail, **kept, "attempts": attempts + 1})
         execute("UPDATE audit SET detail = ? WHERE no = ?", (self.row(counted)[-1], no))
         if action not in _SESSION_ACTIONS:
             quotas.charge_changes(self.actor, quotas.ENTRY_BYTES)

@@ -331,15 +331,20 @@ def _store(
     insert("handheld_scan", row._asdict())
 
 
+# Not for a person whose position this request may not show: "again" says that the person is still here.
+_NEWEST_SCAN = f"""
+SELECT location_id, observed_at FROM handheld_scan
+WHERE asset_id = :asset AND observed_at BETWEEN :since AND :until AND undone_at IS NULL
+AND {shown_positions.is_asset_shown(":asset")} ORDER BY observed_at DESC LIMIT 1
+"""
+
+
 def _is_scanned_again(scan: Submitted, asset_id: int) -> bool:
     """True if a person scanned the asset here during the shift and it has not left since."""
-    before = execute(
-        "SELECT location_id, observed_at FROM handheld_scan "
-        "WHERE asset_id = ? AND observed_at BETWEEN ? AND ? AND undone_at IS NULL ORDER BY observed_at DESC LIMIT 1",
-        (asset_id, scan.observed_at - AGAIN_WITHIN, scan.observed_at),
-    ).fetchone()
+    since = scan.observed_at - AGAIN_WITHIN
+    before = execute(_NEWEST_SCAN, {"asset": asset_id, "since": since, "until": scan.observed_at}).fetchone()
     position = report.current_position(asset_id)
-    if before is None or position is None or shown_positions.is_hidden(asset_id):
+    if before is None or position is None:
         return False
     location_id, observed_at = before
     return bool(location_id == position.location_id == scan.location_id and position.dwell_started_at <= observed_at)

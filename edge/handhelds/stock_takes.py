@@ -90,7 +90,6 @@ class SignedResult(NamedTuple):
 class Progress(NamedTuple):
     """The data with which a device continues a stock-take that another device started."""
 
-    stock_take: StockTake
     expected: list[int]
     scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, name of the person
     seen: list[tuple[int, int, int, bool]]  # expected assets seen since the start: asset, location, time, by a person
@@ -300,17 +299,14 @@ def find_stock_take(organization_id: int, stock_take_id: str) -> StockTake | Non
     return _row(row) if row else None
 
 
-def progress(organization_id: int, stock_take_id: str) -> Progress | None:
+def progress(take: StockTake) -> Progress:
     """Return the state of a stock-take: all scans, and the expected assets that were seen since it started."""
     with reading():
-        take = find_stock_take(organization_id, stock_take_id)
-        if take is None:
-            return None
-        expected = [row[0] for row in execute(_EXPECTED, (stock_take_id,))]
+        expected = [row[0] for row in execute(_EXPECTED, (take.id,))]
         scans = execute(
             "SELECT scan.id, scan.code, scan.asset_id, scan.observed_at, person.name FROM stock_take_scan scan "
             "JOIN person ON person.id = scan.person_id WHERE scan.stock_take_id = ? ORDER BY scan.observed_at",
-            (stock_take_id,),
+            (take.id,),
         ).fetchall()
         read_since = {
             asset_id: position
@@ -322,9 +318,9 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
         devices = execute(
             "SELECT device, name, is_open, unsent, unsent_since, reported_at FROM stock_take_device "
             "WHERE stock_take_id = ? ORDER BY name, device",
-            (stock_take_id,),
+            (take.id,),
         ).fetchall()
-    return Progress(take, expected, scans, seen, devices)
+    return Progress(expected, scans, seen, devices)
 
 
 def sheet(organization_id: int, stock_take_id: str) -> list[Line]:

@@ -145,7 +145,11 @@ def test_wrong_passwords_within_an_hour_are_one_entry(
         sessions.refuse(stage.olga, None, f"10.0.0.{number}")
         sessions.refuse(None, None, f"10.0.1.{number}")
     mine = trail.recent(stage.ada.organization_id, 1)[0]
-    assert (mine.subject_name, mine.detail) == ("Olga", {"address": "10.0.0.29", "attempts": 30})
+    earlier = [{"address": f"10.0.0.{number}"} for number in range(10)]
+    assert (mine.subject_name, mine.detail) == (
+        "Olga",
+        {"address": "10.0.0.29", "attempts": 30, "earlier": earlier},
+    )
     entries = trail.list_page(cast.acme, trail.AuditFilter(subject_kind=trail.BOX), limit=9).rows
     assert [line.detail["attempts"] for line in entries if line.action == "person.sign_in_refused"] == [30]
     later = clock.now() + clock.HOUR + 1

@@ -41,7 +41,7 @@ def lend(actor: Actor, asset_id: int, turn: int) -> None:
     if turn % 2:
         loans.take_back(actor, asset_id)
     else:
-        loans.lend(actor, asset_id, f"Borrower {turn}")
+        loans.lend(actor, asset_id, "Borrower")
 
 
 def choose_language(actor: Actor, _: int, turn: int) -> None:
@@ -70,11 +70,18 @@ def test_repeats_are_merged_and_counted(olga: Actor, asset_id: int, toggle: Call
     found = entries_of(olga)
     for action in {action for action, _ in found}:
         times = [number for one, number in found if one == action]
-        assert len(times) == MOST_REPEATS
+        assert MOST_REPEATS <= len(times) <= 2 * MOST_REPEATS + 1  # of each of two details, and the first choice
         assert sum(number - 1 for number in times) + len(times) >= turns // 2
     rest = len(found)
     toggle(olga, asset_id, turns)
     assert len(entries_of(olga)) == rest
+
+
+def test_what_differs_is_not_merged(olga: Actor, asset_id: int) -> None:
+    """Regression: after 50 loans, who got the asset was replaced by the next name."""
+    for number in range(MOST_REPEATS + 2):
+        loans.lend(olga, asset_id, f"Somebody {number}")
+    assert entries_of(olga) == [("asset.lent", 1)] * (MOST_REPEATS + 2)
 
 
 def test_a_repeat_is_not_merged_into_the_entry_of_somebody_else(olga: Actor, asset_id: int, cast: Cast) -> None:

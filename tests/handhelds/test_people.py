@@ -25,6 +25,12 @@ def yard(cast: Cast) -> Yard:
     return Yard(cast)
 
 
+def progress_of(yard: Yard) -> stock_takes.Progress:
+    take = stock_takes.find_stock_take(yard.organization_id, "take")
+    assert take
+    return stock_takes.progress(take)
+
+
 def becomes_a_person(yard: Yard, asset_id: int) -> None:
     tracked_people.save(shell(yard.organization_id), PeopleSetting(key_prefix=yard.keys[asset_id]))
 
@@ -64,13 +70,10 @@ def test_a_stock_take_shows_nothing_of_an_asset_that_became_a_person(yard: Yard)
     yard.scan(yard.pallet, yard.gate, 60)
     yard.read(yard.crate, yard.dock, 700)
     becomes_a_person(yard, yard.pallet)
-    progress = stock_takes.progress(yard.organization_id, "take")
-    assert progress
+    progress = progress_of(yard)
     assert (progress.expected, [one[0] for one in progress.seen]) == ([yard.crate], [yard.crate])
     assert stock_takes.finish(yard.olga, "take", begun)
-    ended = stock_takes.progress(yard.organization_id, "take")
-    assert ended
-    assert ended.seen == []
+    assert progress_of(yard).seen == []
 
 
 def test_expected_lists_leave_people_out(cast: Cast) -> None:
