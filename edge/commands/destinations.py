@@ -40,6 +40,7 @@ from edge.rules.outputs.outputs import Output
 from edge.validation import values
 
 _ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")
+_ALL = Filter(frozenset(KINDS))
 _LOCATION = click.option("--location", help="Key of a location: only events there or in its sub-locations.")
 
 
@@ -123,7 +124,9 @@ def add_webhook(
     checked = validation.webhook_url(url, is_on_internet=network == Network.INTERNET)
     secret = new_webhook_secret()
     body_format = BodyFormat.EPCIS if is_epcis else BodyFormat.EDGE
-    row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network, body_format=body_format)
+    sealed, allowed = secrets.seal(secret), Network(network)
+    new = NewDestination(DestinationKind.WEBHOOK, name, checked, sealed, _ALL, allowed, body_format=body_format)
+    row = _add(actor, new, kinds, location)
     click.echo(f"Added {row.name}. The receiver verifies signatures with this secret, shown only once:\n")
     click.echo(secret)
     click.echo(f"\nTry it: edge events test {quoted(row.name)}")
@@ -155,8 +158,9 @@ def add_mqtt(
     """Publish events to the broker at URL, for example mqtts://edge@broker.example.com."""
     checked = validation.broker_url(url, is_on_internet=network == Network.INTERNET)
     template = validation.topic_template(topic)
-    password = ask_password() if has_password else ""
-    row = _add(actor, DestinationKind.MQTT, name, checked, password, kinds, location, network, template)
+    sealed = secrets.seal(ask_password() if has_password else "")
+    new = NewDestination(DestinationKind.MQTT, name, checked, sealed, _ALL, Network(network), template)
+    row = _add(actor, new, kinds, location)
     click.echo(f"Added {row.name}. Try it: edge events test {quoted(row.name)}")
 
 
@@ -170,11 +174,7 @@ def list_destinations(organization_id: int) -> None:
     head = ["NAME", "KIND", "TO", "EVENTS", "STATE", "DELIVERED", "WAITING", "LOST"]
     table = [
         (
-            row.name,
-            row.kind,
-            row.url,
-            _chosen(row),
-            _state(row),
+            *(row.name, row.kind, row.url, _chosen(row), _state(row)),
             row.delivered,
             destinations.count_waiting(row),
             row.lost,
@@ -207,25 +207,11 @@ def new_secret(actor: Actor, name: str) -> None:
         click.echo(secret)
 
 
-def _add(
-    actor: Actor,
-    kind: DestinationKind,
-    name: str,
-    url: str,
-    secret: str,
-    kinds: tuple[str, ...],
-    location: str | None,
-    network: str,
-    topic: str = "",
-    body_format: BodyFormat = BodyFormat.EDGE,
-) -> Destination:
-    possible = sorted(EPCIS_KINDS) if body_format is BodyFormat.EPCIS else KINDS
-    selection = Filter(
-        validation.event_kinds(kinds or possible, possible), location_id_of(actor.organization_id, location)
-    )
-    title = values.name("name", name)
-    new = NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic, body_format)
-    row = destinations.add(actor, new)
+def _add(actor: Actor, new: NewDestination, kinds: tuple[str, ...], location: str | None) -> Destination:
+    possible = sorted(EPCIS_KINDS) if new.body_format is BodyFormat.EPCIS else KINDS
+    chosen = validation.event_kinds(kinds or possible, possible)
+    selection = Filter(chosen, location_id_of(actor.organization_id, location))
+    row = destinations.add(actor, new._replace(name=values.name("name", new.name), event_filter=selection))
     config = current_setup().config
     detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
     return row
@@ -235,11 +221,11 @@ def _destination(organization_id: int, name: str) -> Destination:
     return named(destinations.list_destinations(organization_id), name, "destination", "events")
 
 
-def _state(row: Destination | Channel) -> str:
+def _state(row: Destination | Channel | Output, working: str = "ok") -> str:
     if row.disabled_at:
         reason = getattr(row, "disabled_reason", "")
         return f"disabled: {reason}" if reason else "disabled"
-    return f"failing: {row.last_error}" if row.last_error else "ok"
+    return f"failing: {row.last_error}" if row.last_error else working
 
 
 def _chosen(row: Destination) -> str:
@@ -353,7 +339,8 @@ def list_outputs(organization_id: int) -> None:
         click.echo("There are no outputs. Add one: edge output add NAME --form shelly --device TOPIC_PREFIX")
         return
     print_table(
-        ["NAME", "DEVICE", "TOPIC", "STATE"], [(row.name, row.form, row.topic, _output_state(row)) for row in rows]
+        ["NAME", "DEVICE", "TOPIC", "STATE"],
+        [(row.name, row.form, row.topic, _state(row, "on" if row.is_on else "off")) for row in rows],
     )
 
 
@@ -386,14 +373,6 @@ def account(setup: Setup, actor: Actor, name: str) -> None:
 
     print_account(setup.config, user, password)
     click.echo(f"may read {row.topic} only, and publish nothing")
-
-
-def _output_state(row: Output) -> str:
-    if row.disabled_at:
-        return "disabled"
-    if row.last_error:
-        return f"failing: {row.last_error}"
-    return "on" if row.is_on else "off"
 
 
 def _tried_output(row: Output, _began: int) -> tuple[bool, str] | None:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from werkzeug.wrappers import Response
 
-from edge.audit.actors import Actor
 from edge.pages.guard import Views, actor, administrators
 from edge.pages.notices import done
-
-
-class Destinations(Protocol):
-    """The module that keeps the rows."""
-
-    def request_test(self, actor: Actor, no: int) -> object: ...
-    def enable(self, actor: Actor, no: int) -> object: ...
-    def disable(self, actor: Actor, no: int) -> object: ...
-    def remove(self, actor: Actor, no: int) -> object: ...
 
 
 def add_action(views: Views, path: str, act: Callable[..., object], then: str, notice: str) -> None:
@@ -34,10 +24,12 @@ def add_action(views: Views, path: str, act: Callable[..., object], then: str, n
     views.post(path)(view)
 
 
-def add_actions(path: str, name: str, destinations: Destinations) -> None:
-    """Add the buttons that event destinations, channels and outputs have in common. `name` begins their notices."""
+def add_actions(path: str, name: str, store: Any) -> None:
+    """Add the buttons that event destinations, channels and outputs have in common. `name` begins their notices.
+
+    `store`: the module of the rows.
+    """
     one = f"{path}/<int:no>"
-    add_action(administrators, f"{one}/test", destinations.request_test, f"{path}/{{no}}", f"{name}-tested")
-    add_action(administrators, f"{one}/enable", destinations.enable, f"{path}/{{no}}", f"{name}-enabled")
-    add_action(administrators, f"{one}/disable", destinations.disable, f"{path}/{{no}}", f"{name}-disabled")
-    add_action(administrators, f"{one}/remove", destinations.remove, path, f"{name}-removed")
+    for act, done_by in (("test", store.request_test), ("enable", store.enable), ("disable", store.disable)):
+        add_action(administrators, f"{one}/{act}", done_by, f"{path}/{{no}}", f"{name}-{act.removesuffix('e')}ed")
+    add_action(administrators, f"{one}/remove", store.remove, path, f"{name}-removed")

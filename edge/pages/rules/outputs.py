@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from flask import render_template, request
 
-from edge.errors import Conflict, Invalid
+from edge.errors import EdgeError
 from edge.pages.actions import add_actions
 from edge.pages.double_submit import once
-from edge.pages.forms import errors_of, message_of
+from edge.pages.forms import errors_of
 from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.translation import gettext
@@ -45,10 +45,8 @@ def new_output_form() -> str:
 def new_output() -> Answer:
     try:
         row = outputs.add(actor(), _name(), forms.checked(request.form))
-    except Invalid as error:
+    except EdgeError as error:
         return _form(None, errors_of(error), request.form), 400
-    except Conflict as error:
-        return _form(None, {"name": message_of(error)}, request.form), 409
     return done(f"{PATH}/{row.no}", "output-added")
 
 
@@ -69,10 +67,8 @@ def edit_output(no: int) -> Answer:
     row = outputs.get(current_session().organization_id, no)
     try:
         outputs.change(actor(), no, _name(), forms.checked(request.form))
-    except Invalid as error:
+    except EdgeError as error:
         return _form(row, errors_of(error), request.form), 400
-    except Conflict as error:
-        return _form(row, {"name": message_of(error)}, request.form), 409
     return done(f"{PATH}/{no}", "changed")
 
 
