@@ -95,22 +95,39 @@ class _Part(NamedTuple):
     is_stored: bool  # True if the hub stores digests, so asking for many days is cheap
 
 
-def compare(here: Target, call: Call, days: Days = ALL_DAYS, *, is_full: bool = False) -> list[AnyDifference]:
+def compare(here: Target, call: Call, *, is_full: bool = False) -> list[AnyDifference]:
     """Return the differences. Call only while no changes wait, since data in transit would differ, too."""
-    is_whole = is_full
     if is_full:
         digests.forget(Scope(here.organization_id, None))
         copy_digests.forget(here.organization_id)
+    differences, _ = _compare_days(here, call, ALL_DAYS.first, is_full=is_full)
+    return [*differences, *_compare_others(here, call, is_full=is_full)]
+
+
+def _compare_days(
+    here: Target, call: Call, begin: int, ends_at: float | None = None, *, is_full: bool = False
+) -> tuple[list[AnyDifference], int]:
+    """Return differences from a day on, and the next day to compare.
+
+    `ends_at` limits the time (s, monotonic); with a hub that stores no digests, only the first days are compared then.
+    """
     differences: list[AnyDifference] = []
-    begin, is_stored = days.first, is_full
-    while begin <= days.last and len(differences) < MAX_DAYS:
-        part = _compare_part(here, call, Days(begin, days.last if is_stored else _slice_end(begin)), is_full=is_full)
+    is_stored = is_full
+    while begin <= ALL_DAYS.last and len(differences) < MAX_DAYS:
+        days = Days(begin, ALL_DAYS.last if is_stored else _slice_end(begin))
+        part = _compare_part(here, call, days, is_full=is_full)
         differences += part.differences
         begin, is_stored, is_full = part.until + 1, part.is_stored, False
+        if ends_at is not None and (not is_stored or time.monotonic() > ends_at):
+            break
+    return differences, begin
+
+
+def _compare_others(here: Target, call: Call, *, is_full: bool = False) -> list[AnyDifference]:
+    """Compare everything except the history."""
     return [
-        *differences,
         *_compare_records(here, call),
-        *_compare_copies(here, call, is_full=is_whole),
+        *_compare_copies(here, call, is_full=is_full),
         *_compare_passages(here, call),
     ]
 
@@ -278,21 +295,10 @@ def is_due(here: Target) -> bool:
 def next_slice(here: Target, call: Call) -> str:
     """Compare the next days and resend differences. Returns a summary, or an empty text without differences."""
     begin = here.verify_from if here.verify_from is not None else ALL_DAYS.first
-    differences: list[AnyDifference] = []
-    is_stored, ends_at = False, time.monotonic() + SLICE_SECONDS
-    while True:
-        part = _compare_part(here, call, Days(begin, ALL_DAYS.last if is_stored else _slice_end(begin)))
-        differences += part.differences
-        begin, is_stored = part.until + 1, part.is_stored
-        if begin > ALL_DAYS.last or not is_stored or time.monotonic() > ends_at or len(differences) >= MAX_DAYS:
-            break
+    differences, begin = _compare_days(here, call, begin, time.monotonic() + SLICE_SECONDS)
     is_last = begin > ALL_DAYS.last
     if is_last:
-        differences += [
-            *_compare_records(here, call),
-            *_compare_copies(here, call),
-            *_compare_passages(here, call),
-        ]
+        differences += _compare_others(here, call)
     _, summary = _resend(here, differences)
     count = len(differences) + (here.verify_differences if here.verify_from is not None else 0)
     if differences:

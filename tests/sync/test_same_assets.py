@@ -157,3 +157,21 @@ def test_a_copy_of_a_site_that_joins_again_does_not_use_ids_again(company: Compa
         recovered_history.begin(ber.actor)
     company.assert_settled()
     assert ber.rows("SELECT external_key FROM asset ORDER BY 1") == [("H-1",), ("LOST",)]
+
+
+@pytest.mark.parametrize("is_copy_first", [False, True])
+def test_an_asset_deleted_at_its_home_does_not_come_back_from_a_copy(company: Company, is_copy_first: bool) -> None:
+    """The hub was restored to a state without the asset, and its home deleted it before it reported again."""
+    hub, ber, ham = company.hub, company.ber, company.ham
+    saved = hub.back_up()
+    asset = company.add(ham, "H-1", "T")
+    company.settle()
+    hub.restore(saved)
+    with ham.in_use():
+        assets.delete(ham.actor, asset)
+    for site in (ber, ham) if is_copy_first else (ham, ber):
+        for _ in range(2):
+            site.settle()
+    company.assert_settled()
+    for box in (hub, ber, ham):
+        assert box.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == [], box.name

@@ -238,7 +238,7 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
     """Write the record without its conflicting part. Raises Conflict if it cannot be stored at all."""
     key = _key(peer, record)
     local = _known(peer, record)
-    if record.deleted_at is None and (same := same_records.find(peer, record, key, local)):
+    if same := same_records.find(peer, record, key, local):
         absorb(peer, record, local, same)
         if home_of(same) != peer.no:
             return None

@@ -16,6 +16,12 @@ def find(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
     It was created at the same moment as no other record, and has the same key or one of the tags.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
+    if record.deleted_at is not None:  # at its home; another site has given its copy back
+        if local is None and holder is not None and is_kept_for_others(holder):
+            return holder if _is_created_with(peer, record, holder) else None
+        return None
+    if record.ref < 0 and local is None and (deleted := _deleted_at_home(peer, record, key)):
+        return deleted
     if holder is not None and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
         return holder
     if holder is not None and (waiting := _waiting_too(peer, record, holder, local)):
@@ -43,6 +49,16 @@ def _waiting_too(peer: Peer, record: Record, holder: int, local: int | None) -> 
         "WHERE conflict.local_id = ? AND kind = ? AND record ->> 1 = ? AND record ->> 8 = ? "
         "AND link.local_id IS NOT ? AND (remote_id < 0 OR ? < 0)",
         (holder, Kind.ASSET, record.external_key, record.created_at, local, record.ref),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _deleted_at_home(peer: Peer, record: Record, key: str) -> int | None:
+    """Return the asset of which the record is a copy, if its home has deleted it meanwhile."""
+    row = execute(
+        f"SELECT id FROM {table_of(record)} JOIN mirror ON record_id = id "
+        "WHERE organization_id = ? AND external_key = ? AND created_at = ? AND deleted_at IS NOT NULL",
+        (peer.organization_id, key, record.created_at),
     ).fetchone()
     return row[0] if row else None
 
