@@ -105,9 +105,7 @@ def merge_conflicts(actor: Actor, code: str) -> None:
 
 
 def _join_code(url: str, secret: str) -> str:
-    authority = current_setup().config.http_authority_file
-    pem = authority.read_text("ascii") if authority and authority.is_file() else ""
-    return join_codes.write(join_codes.JoinCode(url, secret, pem))
+    return join_codes.for_site(url, secret, current_setup().config.http_authority_file)
 
 
 @writes("preview", sync)

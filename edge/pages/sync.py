@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 from flask import render_template, request
@@ -23,7 +24,6 @@ from edge.records import keys_in_bulk
 from edge.records.keys_in_bulk import Prefixed
 from edge.services import services
 from edge.sync import enrollment, join, preview
-from edge.sync.join import JoinCode
 from edge.sync.preview import Preview
 from edge.sync.store import conflicts, hub_link, site_lifecycle, sites, state
 from edge.sync.store.exchange import HUB
@@ -214,16 +214,10 @@ def pause() -> Answer:
     return done("/sync", "pause")
 
 
-@administrators.post("/sync/resume")
-def resume() -> Answer:
-    hub_link.steer(actor(), "hub.resumed", paused_at=None)
-    return done("/sync", "resume")
-
-
-@administrators.post("/sync/verify")
-def verify() -> Answer:
-    hub_link.steer(actor(), "hub.verification_asked", is_verify_requested=1)
-    return done("/sync", "verify")
+_RESUME = partial(hub_link.steer, action="hub.resumed", paused_at=None)
+_VERIFY = partial(hub_link.steer, action="hub.verification_asked", is_verify_requested=1)
+add_action(administrators, "/sync/resume", _RESUME, "/sync", "resume")
+add_action(administrators, "/sync/verify", _VERIFY, "/sync", "verify")
 
 
 def _page(errors: dict[str, str], entered: object) -> str:
@@ -239,7 +233,9 @@ def _page(errors: dict[str, str], entered: object) -> str:
         modes=MODES,
         aside=sites.list_trouble(HUB) if current else [],
         sites=reported,
-        set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],
+        set_aside=[
+            (row.site, sites.list_trouble(row.site.no, with_conflicts=False)) for row in reported if row.set_aside
+        ],
         disk=next((check for check, _ in services().health.checks() if check.name == "disk"), None),
         **_conflicts(organization_id),
         errors=errors,
@@ -265,7 +261,5 @@ def _conflicts(organization_id: int) -> dict[str, Any]:
 
 
 def _code_page(site: Site, secret: str) -> str:
-    authority = services().config.http_authority_file
-    pem = authority.read_text("ascii") if authority and authority.is_file() else ""
-    code = join.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
+    code = join.for_site(request.url_root.rstrip("/"), secret, services().config.http_authority_file)
     return render_template("sync/join-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)

@@ -31,7 +31,6 @@ from edge.sync.store import (
     record_digests,
     remote_batches,
     site_copies,
-    site_cursors,
     site_health,
     sites,
     state,
@@ -353,7 +352,7 @@ def _pairs(digests_by_key: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
 
 
 def _status(site: Site) -> dict[str, Any]:
-    present, state = site_cursors.cursor_of(site.no), epochs.hub_state()
+    present, state = sites.cursor_of(site.no), epochs.hub_state()
     return {
         "cursor": [present.epoch, present.acked_seq, present.chain.hex()],
         "time": clock.now(),

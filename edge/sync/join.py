@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import zlib
+from pathlib import Path
 from typing import NamedTuple
 
 from edge.errors import Invalid
@@ -27,6 +28,12 @@ def write(code: JoinCode) -> str:
     """Return a join code as text."""
     packed = zlib.compress(json.dumps(code).encode(), 9)
     return _PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def for_site(url: str, secret: str, authority_file: Path | None) -> str:
+    """Return a join code of this hub. `authority_file`: its own certificate authority, if any."""
+    pem = authority_file.read_text("ascii") if authority_file and authority_file.is_file() else ""
+    return write(JoinCode(url, secret, pem))
 
 
 def read(text: str) -> JoinCode:

@@ -188,7 +188,7 @@ NOT_AUDITED = {
         "returned_copies.recover_rows", "returned_copies.recover_track",
         "copies.release_number", "copies.release_numbers",
         "copies.remove_track", "copies.set_row_counts", "remote_batches.settle", "remote_batches.settle_all",
-        "remote_batches.writing_stays", "site_cursors.move_cursor",
+        "remote_batches.writing_stays", "sites.move_cursor",
         "copies.replace_rows", "copies.reserve_tracks", "copies.update_last_seen", "copies.update_tracks",
         "change_feed.leave_sync", "incoming.take", "mirrors.adopt", "mirrors.apply_in_steps",
         "mirrors.retry_conflicts", "mirrors.retry_in_steps", "site_quotas.charge", "site_quotas.charging",

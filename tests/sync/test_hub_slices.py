@@ -14,7 +14,7 @@ from edge.database.connection import database, execute, writing
 from edge.errors import Unavailable
 from edge.records import assets
 from edge.sync.hub import Retired
-from edge.sync.store import change_feed, incoming, incoming_stays, known_records, site_cursors, sites
+from edge.sync.store import change_feed, incoming, incoming_stays, known_records, sites
 from edge.sync.store.exchange import Cursor, Origin, Patch, Peer, Stay, TrackState
 from edge.tracking import copies
 from tests.sync.company import Company
@@ -204,7 +204,7 @@ def test_a_new_machine_takes_over_in_slices_also_after_a_kill_in_between(
     with box.hub.in_use():
         begin_epoch()
         assert execute(POSITIVE).fetchone()[0] == 0
-        assert site_cursors.cursor_of(box.site_no) == following
+        assert sites.cursor_of(box.site_no) == following
         with pytest.raises(Unavailable):  # a repeated greeting that was read before
             sites.begin_epoch(stale, "another machine", following, is_recovery=False)
 

@@ -10,7 +10,7 @@ import pytest
 from edge.errors import Conflict
 from edge.records import assets
 from edge.sync import batch_format
-from edge.sync.store import outgoing, site_copies
+from edge.sync.store import outgoing, record_copies, site_copies
 from tests.sync.world import Hub, SiteBox
 
 TAGS = 5
@@ -55,7 +55,7 @@ def test_assets_in_conflict_count_with_what_the_site_sent(ber: SiteBox, monkeypa
     ber.sync()
     assert len(ber.hub.rows("SELECT 1 FROM conflict")) == 4
     assert pages(ber, "assets") == [10]
-    monkeypatch.setattr(site_copies, "_sizes_in_conflicts", lambda _site, _kind, refs: dict.fromkeys(refs, 1 << 20))
+    monkeypatch.setattr(record_copies, "sizes_in_conflicts", lambda _site, _kind, refs: dict.fromkeys(refs, 1 << 20))
     assert pages(ber, "assets") == [4, 4, 2]
 
 

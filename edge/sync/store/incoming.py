@@ -23,8 +23,8 @@ from edge.sync.store import (
     mirrors,
     refused_data,
     remote_batches,
-    site_cursors,
     site_quotas,
+    sites,
 )
 from edge.sync.store.exchange import (
     AntennaName,
@@ -86,7 +86,7 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes, note: Callable[[]
     except NotKnown as error:
         return Taken(False, base, error.needs)
     except _Moved:
-        return Taken(False, site_cursors.cursor_of(peer.no))
+        return Taken(False, sites.cursor_of(peer.no))
     finally:
         _busy_sites.discard(peer.no)
 
@@ -94,7 +94,7 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes, note: Callable[[]
 def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes, note: Callable[[], None]) -> Taken:
     with reading():
         if batch.until_seq < base.acked_seq or not _is_at(peer.no, base):  # equal for batches with positions only
-            return Taken(False, site_cursors.cursor_of(peer.no))
+            return Taken(False, sites.cursor_of(peer.no))
         _check_parents(peer, batch.locations)
         known = copies.assets_of_tracks(peer.no, [state.no for state in batch.tracks])
         here = _resolve(peer, batch)
@@ -112,7 +112,7 @@ def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes, note: Callable[[
     steps = _write(peer, batch, refused, sources)
 
     def finish() -> None:
-        site_cursors.move_cursor(peer.no, done, batch.horizon)
+        sites.move_cursor(peer.no, done, batch.horizon)
         note()
 
     if history_engine.is_remote():

@@ -36,13 +36,8 @@ class Contents:
         self.rest: list[tuple[int, int, int]] = []  # ranges that did not fit: track, since, until
         self._organization_id = organization_id
         self._horizon = horizon
-        self._assets: set[int] = set()
-        self._locations: set[int] = set()
-        self._readers: set[int] = set()
-        self._people: set[int] = set()
+        self._chosen: dict[int, set[int]] = {kind: set() for kind in Kind}  # ids by kind of change
         self._tracks: set[int] = set()
-        self._gone: set[int] = set()
-        self._passages: set[int] = set()
         self._needed: set[int] = set()  # refs of requested mirrors
         self._asked: set[int] = set()  # tracks requested by the hub
         self._seen: set[int] = set()  # tracks with a new last-seen time only
@@ -57,25 +52,15 @@ class Contents:
         if kind == Kind.STAY and change.b is not None:
             self._instants.add((key, change.b))
             self._tracks.add(key)
-        elif kind == Kind.ASSET:
-            self._assets.add(key)
-        elif kind == Kind.LOCATION:
-            self._locations.add(key)
-        elif kind == Kind.READER:
-            self._readers.add(key)
-        elif kind == Kind.PERSON:
-            self._people.add(key)
-        elif kind == Kind.PASSAGE:
-            self._passages.add(key)
-        elif kind == Kind.TRACK:
-            self._gone.add(key)
         elif kind == Kind.RANGE and change.b is not None and change.c is not None:
             self._add_range(key, change.b, change.c, max_rows)
+        elif kind in self._chosen:  # otherwise the hub has refused it
+            self._chosen[kind].add(key)
 
     def need(self, needs: Needs) -> None:
         """Include records that the hub did not know; also mirrors, which a restored hub may have lost."""
-        self._assets.update(local_ids(needs.assets))
-        self._locations.update(local_ids(needs.locations))
+        self._chosen[Kind.ASSET].update(local_ids(needs.assets))
+        self._chosen[Kind.LOCATION].update(local_ids(needs.locations))
         self._needed.update((*needs.assets, *needs.locations))
         self._asked.update(needs.tracks)
 
@@ -89,20 +74,20 @@ class Contents:
     def batch(self, until_seq: int) -> Batch:
         """Read the current state of all included rows and return it as a batch."""
         patches = sorted([*self._instant_patches(), *self._ranges])
-        maybe_gone = self._gone | self._asked | {patch.track for patch in self._ranges}
+        maybe_gone = self._chosen[Kind.TRACK] | self._asked | {patch.track for patch in self._ranges}
         states = copies.tracks_to_send(self._organization_id, self._tracks | self._asked, self._asked)
         tracks = [TrackState(*state) for state in states]
         known = {track.no for track in tracks}
-        passages = passage_copies.passages_to_send(self._organization_id, self._passages)
+        passages = passage_copies.passages_to_send(self._organization_id, self._chosen[Kind.PASSAGE])
         named = [track.asset for track in tracks if track.asset is not None] + [one.asset for one in passages]
         chosen = self._organization_id, json.dumps(list(self._needed))
         return Batch(
             until_seq,
             self._horizon,
-            _records(AssetRecord, _SELECT_ASSETS, (json.dumps(list(self._assets)), *chosen)),
-            _records(LocationRecord, _SELECT_LOCATIONS, (json.dumps(list(self._locations)), *chosen)),
-            _names("reader", self._organization_id, self._readers),
-            _names("person", self._organization_id, self._people),
+            _records(AssetRecord, _SELECT_ASSETS, (json.dumps(list(self._chosen[Kind.ASSET])), *chosen)),
+            _records(LocationRecord, _SELECT_LOCATIONS, (json.dumps(list(self._chosen[Kind.LOCATION])), *chosen)),
+            _names("reader", self._organization_id, self._chosen[Kind.READER]),
+            _names("person", self._organization_id, self._chosen[Kind.PERSON]),
             tracks,
             sorted(no for no in maybe_gone - known if not copies.is_track(no)),
             list(self._origins),
@@ -143,9 +128,9 @@ class Contents:
         _, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person = row
         origin = Origin(location, reader, port, person)
         if reader is not None:
-            self._readers.add(reader)
+            self._chosen[Kind.READER].add(reader)
         if person is not None:
-            self._people.add(person)
+            self._chosen[Kind.PERSON].add(person)
         index = self._origins.setdefault(origin, len(self._origins))
         return Stay(at, seq, seen_for, index, delay, quality, rule, rssi)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from edge.database.connection import execute, execute_many
 from edge.database.ids import new_ids
@@ -186,3 +187,20 @@ def live_copies(after: int, until: int | None) -> list[int]:
         (HUB, after, until),
     )
     return [number for (number,) in rows]
+
+
+def originals_in_conflicts(peer: int, kind: int, refs: Sequence[int] | None = None) -> dict[int, Sequence[Any]]:
+    """Return the original records in conflicts by the peer's ids, since their copies here are incomplete."""
+    rows = execute(f"SELECT remote_id, record {_IN_CONFLICT}", (peer, kind, None if refs is None else json.dumps(refs)))
+    return {ref: json.loads(record) for ref, record in rows}
+
+
+def sizes_in_conflicts(peer: int, kind: int, refs: Sequence[int] | None = None) -> dict[int, int]:
+    """Return the lengths of the original records in conflicts by the peer's ids."""
+    chosen = None if refs is None else json.dumps(refs)
+    return dict(execute(f"SELECT remote_id, length(record) {_IN_CONFLICT}", (peer, kind, chosen)).fetchall())
+
+
+_IN_CONFLICT = (
+    "FROM conflict WHERE peer = ?1 AND kind = ?2 AND (?3 IS NULL OR remote_id IN (SELECT value FROM json_each(?3)))"
+)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.sync.store.digests import Digest, Scope, hash_of, sum_up
-from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS
+from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS, originals_in_conflicts
 
 BUCKETS = 64
 _VALID_FROM = 6  # index in the columns of both kinds
@@ -67,19 +67,13 @@ def _records(scope: Scope, code: str, is_exact: bool) -> Iterable[RecordDigest]:
             kept: Mapping[int, Sequence[Any]] = {}
         else:
             rows = execute(_OF_SITE[kind], {"site_no": scope.site_no, "key_begins": len(code) + 2})
-            kept = _kept_in_conflicts(scope.site_no, kind)
+            kept = originals_in_conflicts(scope.site_no, kind)
         for row in rows:
             columns = [*kept[row[0]][: len(row)]] if row[0] in kept else [*row[:-1], json.loads(row[-1])]
             columns[-1] = sorted(columns[-1])
             if not is_exact:
                 del columns[_VALID_FROM]
             yield RecordDigest(columns[0], int(kind), hash_of(json.dumps([int(kind), *columns]).encode()))
-
-
-def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
-    """Return the original records in conflicts, since their copies here are incomplete."""
-    rows = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
-    return {ref: json.loads(record) for ref, record in rows}
 
 
 _IS_OWN = "r.organization_id = ?1 AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = r.id)"

@@ -16,7 +16,7 @@ from edge.audit.audit import Subject, acting
 from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Unavailable
-from edge.sync.store import change_feed, epochs, site_cursors, site_quotas, sites
+from edge.sync.store import change_feed, epochs, site_quotas, sites
 from edge.sync.store.exchange import Cursor
 from edge.tracking import changed_stays, copies, history_engine, stays
 
@@ -66,7 +66,7 @@ def settle(site_no: int) -> bool:
     if not history_engine.is_remote() or site_no in _settled:
         return False
     last = history_engine.batches.committed(site_no)
-    here = site_cursors.cursor_of(site_no)
+    here = sites.cursor_of(site_no)
     if last is not None:
         done = _cursor(last.done)
         if here == done:
@@ -75,7 +75,7 @@ def settle(site_no: int) -> bool:
             _finish(site_no, done, last.horizon, last.effects)
         elif here.epoch == done.epoch and here.acked_seq > done.acked_seq:
             with writing():
-                site_cursors.move_cursor(site_no, done, 0)
+                sites.move_cursor(site_no, done, 0)
                 _forget_digests(site_no)
                 change_feed.end_cursors()
         else:
@@ -104,7 +104,7 @@ def _has_positions_of(effects: Effects) -> bool:
 def note_cursor(site_no: int) -> None:
     """Record in PostgreSQL that a site was set to another cursor here, without stays."""
     if history_engine.is_remote():
-        history_engine.batches.note_cursor(site_no, _as_json(site_cursors.cursor_of(site_no)))
+        history_engine.batches.note_cursor(site_no, _as_json(sites.cursor_of(site_no)))
 
 
 def _forget_newer(site_no: int) -> None:
@@ -159,7 +159,7 @@ def _finish(
             "DELETE FROM history_digest WHERE site_no = ? AND day = ?", [(site_no, day) for day in effects.days]
         )
         change_log.add_positions(stays.assets_of(list(effects.more_rows)))
-        site_cursors.move_cursor(site_no, done, horizon)
+        sites.move_cursor(site_no, done, horizon)
         change_feed.add_stays(effects.instants, effects.more_rows)
         site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)
 

@@ -15,7 +15,7 @@ from edge.database.connection import execute
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.errors import Conflict
 from edge.memory_budget import MB
-from edge.sync.store import outgoing
+from edge.sync.store import outgoing, record_copies
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -52,13 +52,13 @@ class CopyPage(NamedTuple):
 def locations(peer: Peer) -> CopyPage:
     """Return all locations, with the names of readers, antennas and people. Raises Conflict if they are too large."""
     records_here: list[LocationRecord] = []
-    size = sum(_sizes_in_conflicts(peer.no, Kind.LOCATION).values())
+    size = sum(record_copies.sizes_in_conflicts(peer.no, Kind.LOCATION).values())
     for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2, None)):
         size += len(row[-1])
         if size > MOST_OF_LOCATIONS:
             raise Conflict("the locations of this site have too many tags to be fetched")
         records_here.append(_as_at_site(LocationRecord, row))
-    kept = _kept_in_conflicts(peer.no, Kind.LOCATION, [row.ref for row in records_here])
+    kept = record_copies.originals_in_conflicts(peer.no, Kind.LOCATION, [row.ref for row in records_here])
     records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
     return CopyPage(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
@@ -73,7 +73,7 @@ def assets(peer: Peer, after: int) -> CopyPage:
         for ref in refs
         for row in execute(_ASSET.format("link.remote_id") + "AND link.remote_id = ?2", (peer.no, ref))
     ]
-    kept = _kept_in_conflicts(peer.no, Kind.ASSET, refs)
+    kept = record_copies.originals_in_conflicts(peer.no, Kind.ASSET, refs)
     records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
     is_last = len(refs) == len(found) < RECORDS
     return CopyPage(_batch(assets=records), None if is_last else [refs[-1]])
@@ -85,7 +85,7 @@ def _fitting(peer: Peer, found: Sequence[tuple[int, int]]) -> int:
         return 0
     ids = [local_id for local_id, _ in found]
     most = outgoing.count_fitting(peer.organization_id, ids, MOST_OF_ASSETS, "asset")
-    sizes = _sizes_in_conflicts(peer.no, Kind.ASSET, [ref for _, ref in found])
+    sizes = record_copies.sizes_in_conflicts(peer.no, Kind.ASSET, [ref for _, ref in found])
     totals = accumulate(sizes.get(ref, 0) for _, ref in found[:most])
     return max(1, sum(total <= MOST_OF_ASSETS for total in totals))
 
@@ -125,22 +125,6 @@ def passages(peer: Peer, after: int) -> CopyPage:
 
 def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
     return kind(*row[:-1], tag_pairs(row[-1]))
-
-
-def _kept_in_conflicts(site_no: int, kind: Kind, refs: Sequence[int]) -> dict[int, Sequence[Any]]:
-    """Return the original records in conflicts, since their copies here are incomplete."""
-    rows = execute(f"SELECT remote_id, record {_IN_CONFLICT}", (site_no, kind, json.dumps(refs)))
-    return {ref: json.loads(record) for ref, record in rows}
-
-
-def _sizes_in_conflicts(site_no: int, kind: Kind, refs: Sequence[int] | None = None) -> dict[int, int]:
-    chosen = None if refs is None else json.dumps(refs)
-    return dict(execute(f"SELECT remote_id, length(record) {_IN_CONFLICT}", (site_no, kind, chosen)).fetchall())
-
-
-_IN_CONFLICT = (
-    "FROM conflict WHERE peer = ?1 AND kind = ?2 AND (?3 IS NULL OR remote_id IN (SELECT value FROM json_each(?3)))"
-)
 
 
 def _names(site_no: int, kind: Kind) -> dict[int, str]:

@@ -232,29 +232,30 @@ def _give_back(site: Site) -> None:
 
 def get_site(organization_id: int, site_no: int) -> Site:
     """Return a site. Raises NotFound."""
-    row = execute(_SELECT + "AND organization_id = ? AND no = ?", (organization_id, site_no)).fetchone()
-    if row is None:
-        raise NotFound("no such site")
-    return Site(*row)
+    if site := _find("AND organization_id = ? AND no = ?", organization_id, site_no):
+        return site
+    raise NotFound("no such site")
 
 
 def find_by_code(organization_id: int, code: str) -> Site:
     """Return a site by its code. Raises NotFound."""
-    row = execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone()
-    if row is None:
-        raise NotFound(f"there is no site {code}")
-    return Site(*row)
+    if site := _find("AND organization_id = ? AND code = ?", organization_id, code):
+        return site
+    raise NotFound(f"there is no site {code}")
 
 
 def find_by_join_code(join_hash: bytes) -> Site | None:
     """Return the site that a join code is for, without redeeming it."""
-    row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
-    return Site(*row) if row else None
+    return _find("AND join_hash = ? AND join_until > ?", join_hash, clock.now())
 
 
 def find_by_key(api_key_id: str) -> Site | None:
     """Return the site bound to an API key."""
-    row = execute(_SELECT + "AND api_key_id = ?", (api_key_id,)).fetchone()
+    return _find("AND api_key_id = ?", api_key_id)
+
+
+def _find(condition: str, *values: object) -> Site | None:
+    row = execute(_SELECT + condition, values).fetchone()
     return Site(*row) if row else None
 
 
@@ -324,6 +325,18 @@ def has_rival(site: Site) -> bool:
     return site.rival_at is not None and 0 <= clock.now() - site.rival_at < RIVAL_SHOWN
 
 
+def cursor_of(site_no: int) -> Cursor:
+    """Return the hub's position in the site's data."""
+    return Cursor(*execute("SELECT epoch, acked_seq, chain FROM site WHERE no = ?", (site_no,)).fetchone())
+
+
+def move_cursor(site_no: int, done: Cursor, horizon: int) -> None:
+    execute(
+        "UPDATE site SET acked_seq = ?, chain = ?, horizon = max(horizon, ?), last_commit_at = ? WHERE no = ?",
+        (done.acked_seq, done.chain, horizon, clock.now(), site_no),
+    )
+
+
 def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None:
     """Record the site's status report and the bytes received today (UTC)."""
     now = clock.now()
@@ -350,19 +363,14 @@ class AsideRow(NamedTuple):
     since: int
 
 
-def list_trouble(peer: int) -> list[AsideRow]:
+def list_trouble(peer: int, *, with_conflicts: bool = True) -> list[AsideRow]:
     """Return conflicts and refused data of a peer, newest first."""
     rows = execute(
-        "SELECT iif(kind = 2, 'asset ', 'location ') || (record ->> 1), reason, since FROM conflict WHERE peer = ?1 "
-        "UNION ALL SELECT what, reason, since FROM set_aside WHERE peer = ?1 ORDER BY 3 DESC LIMIT 100",
-        (peer,),
+        "SELECT iif(kind = 2, 'asset ', 'location ') || (record ->> 1), reason, since FROM conflict "
+        "WHERE peer = ?1 AND ?2 UNION ALL SELECT what, reason, since FROM set_aside WHERE peer = ?1 "
+        "ORDER BY 3 DESC LIMIT 100",
+        (peer, with_conflicts),
     )
-    return [AsideRow(*row) for row in rows]
-
-
-def list_set_aside(peer: int) -> list[AsideRow]:
-    """Return refused data of a peer, without conflicts."""
-    rows = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY since DESC LIMIT 100", (peer,))
     return [AsideRow(*row) for row in rows]
 
 
