@@ -45,12 +45,12 @@ _LOCATION = click.option("--location", help="Key of a location: only events ther
 
 
 class Texts(NamedTuple):
-    """What the common commands say: help of `test` and `disable`, the result of `enable`, the question of `remove`."""
+    """What the common commands say: help of `test` and `disable`, the question of `remove`, the result of `enable`."""
 
     test: str
     disable: str
-    enabled: str
     remove: str
+    enabled: str = "Enabled."
 
 
 # Returns whether a test succeeded and the sentence that says so, or None while there is no result.
@@ -249,8 +249,8 @@ add_commands(
     Texts(
         "Have the service send a test event, before anything else that waits, and print the result.",
         "Stop sending to a destination for now.",
-        "Resumes within seconds with the events still in the log.",
         "Undelivered events are discarded.",
+        "Resumes within seconds with the events still in the log.",
     ),
 )
 
@@ -320,7 +320,6 @@ add_commands(
     Texts(
         "Have the service send a test message at once, and print the result.",
         "Stop sending for now. Alerts in the meantime are not sent later.",
-        "Enabled.",
         "Waiting messages are discarded.",
     ),
 )
@@ -389,7 +388,6 @@ add_commands(
     Texts(
         "Have the service switch an output on for 3 seconds, and print whether the broker took the command.",
         "Switch an output off until it is enabled.",
-        "Enabled.",
         "It is switched off, and rules no longer switch it.",
     ),
 )

@@ -66,12 +66,6 @@ class Epcis(Protocol):
         """Return the document for an event of the log, or without one that of a test."""
 
 
-class Source(Protocol):
-    """Something else that has to be sent."""
-
-    def due(self) -> Iterable[Turn]: ...
-
-
 class Follower(Protocol):
     """Reads the log in the same thread, right after new events."""
 
@@ -89,9 +83,9 @@ class EventsWorker:
         authority_file: Path | None = None,
         follower: Follower | None = None,
         epcis: Epcis | None = None,
-        messages: Source | None = None,
+        messages: Callable[[], Iterable[Turn]] = tuple,
     ) -> None:
-        """Create the threads, which also send the `messages` that are due.
+        """Create the threads, which also send what `messages` returns: the turns that are due.
 
         `authority_file` has certificates to trust in addition to the system's.
         """
@@ -153,7 +147,7 @@ class EventsWorker:
         return FOLLOWED_SECONDS if is_followed else LOOK_SECONDS
 
     def _offer_messages(self) -> None:
-        for turn in self._messages.due() if self._messages else ():
+        for turn in self._messages():
             self._threads.offer(turn)
 
     def _stop_detection(self) -> None:

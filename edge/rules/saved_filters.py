@@ -19,8 +19,7 @@ from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.records.loans import LoanFilter
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.kinds import KINDS
-from edge.rules.channels.message import Message
-from edge.rules.channels.outbox import Attachment
+from edge.rules.channels.outbox import Attachment, Message
 from edge.texts import N_, fill
 from edge.tracking import board, exports, tracked_people
 from edge.tracking.board import BoardFilter

@@ -9,7 +9,7 @@ from edge.database.connection import execute
 from edge.muster import musters
 from edge.rules import alerts
 from edge.rules.channels import outbox
-from edge.rules.channels.message import Message
+from edge.rules.channels.outbox import Message
 from edge.rules.rule_assets import BELOW, MATCHES, count_present, values_of
 from edge.rules.rules import LONGER, OF_ASSET, OF_NUMBER, SWEPT, Condition, Rule
 

@@ -312,7 +312,7 @@ def _start_events(
         config.events_authority_file,
         engine,
         Subscriptions(base, zone),
-        Messages(zone, config.events_authority_file, saved_filters.enqueue_due),
+        Messages(zone, config.events_authority_file, saved_filters.enqueue_due).due,
     )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()

@@ -20,7 +20,7 @@ def test_an_email_channel_from_its_first_to_its_last_day(edge: Shell) -> None:
     with mail_server() as server:
         more = ("--security", "none", "--network", "loopback", *ADDRESSES)
         edge.ok("channel", "add-email", "Shift lead", "--server", f"127.0.0.1:{server.port}", *more)
-        worker = EventsWorker(PACE, messages=Messages(lambda: UTC))
+        worker = EventsWorker(PACE, messages=Messages(lambda: UTC).due)
         worker.start()
         try:
             output = edge.ok("channel", "test", "shift lead")

@@ -23,7 +23,7 @@ from edge.people.people import Role
 from edge.records import assets
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.kinds import KINDS
-from edge.rules.channels.message import Message
+from edge.rules.channels.outbox import Message
 from edge.rules.channels.worker import Messages
 from edge.rules.outputs import outputs
 from edge.rules.outputs.worker import OutputsWorker
@@ -218,7 +218,7 @@ class Stage:
         monkeypatch.setattr(worker, "DeliveryThreads", lambda _: self)
         self.turns: dict[Any, Turn] = {}
         detection.start(PACE.silence)
-        self.events = EventsWorker(PACE, messages=Messages(lambda: UTC))
+        self.events = EventsWorker(PACE, messages=Messages(lambda: UTC).due)
         self.outputs = OutputsWorker(lambda: self.sender)
 
     def offer(self, turn: Turn) -> None:

@@ -12,8 +12,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from edge import clock
-from edge.rules.channels.message import Message
-from edge.rules.channels.outbox import Attachment
+from edge.rules.channels.outbox import Attachment, Message
 
 MOST_IN_DIGEST = 200
 MAX_SUBJECT = 200

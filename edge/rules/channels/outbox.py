@@ -11,13 +11,29 @@ from typing import Any, NamedTuple
 
 from edge.database.connection import execute, execute_many, writing
 from edge.events.progress import DUE
-from edge.rules.channels.message import Message
 
 MOST_WAITING = 2_000  # per channel
 MOST_FILES = 20  # per channel
 MAX_SUBJECT = 250
 MAX_TEXT = 2_000
 _FIELDS = "subject, text, rule_no, alert_no, asset_id, occurred_at, is_over, is_late"
+
+
+class Message(NamedTuple):
+    """A message about one alert. `is_late`: the rule decided long after `occurred_at` (µs), for example by late reads.
+
+    `is_over` marks the second message, which says that the condition has ended. Subject and text may contain anything
+    that users and readers entered; channels clean and escape them.
+    """
+
+    subject: str
+    text: str
+    rule_no: int
+    alert_no: int | None
+    asset_id: int | None
+    occurred_at: int
+    is_over: bool
+    is_late: bool
 
 
 class Attachment(NamedTuple):

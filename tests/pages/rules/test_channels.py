@@ -197,3 +197,10 @@ def test_a_wrong_address_is_marked(sign_in_as: SignIn, cast: Cast, wrong: dict[s
     assert answer.status_code == 400
     assert 'class="error"' in answer.text
     assert channels.list_channels(cast.acme) == []
+
+
+def test_a_channel_with_few_settings_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
+    row = channels.add(shell(cast.acme), CHANNEL)
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    assert "mail.example.com:" in browser.get(f"/channels/{row.no}").text
+    assert browser.get("/channels").status_code == 200

@@ -10,7 +10,7 @@ from edge.errors import Conflict, NotFound
 from edge.outbound import Network
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.channels import NewChannel, Schedule
-from edge.rules.channels.message import Message
+from edge.rules.channels.outbox import Message
 from tests.conftest import Cast
 
 NEW = NewChannel("email", "Shift lead", {"host": "mail.example.com"}, b"", Schedule(), Network.PRIVATE)

@@ -14,7 +14,7 @@ from edge.outbound import Network
 from edge.rules.channels.compose import Entry, Outgoing, shortened
 from edge.rules.channels.kinds.ntfy import Ntfy
 from edge.rules.channels.kinds.webhook import ChatWebhook, Form
-from edge.rules.channels.message import Message
+from edge.rules.channels.outbox import Message
 from tests.events.conftest import receiver
 from tests.events.receiver import Receiver
 

@@ -15,7 +15,7 @@ from edge.events.worker import EventsWorker
 from edge.outbound import Network
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.channels import Channel, NewChannel, Schedule
-from edge.rules.channels.message import Message
+from edge.rules.channels.outbox import Message
 from edge.rules.channels.worker import Messages
 from tests.conftest import Cast
 from tests.events.conftest import PACE
@@ -244,7 +244,7 @@ def test_the_threads_of_events_send_messages_without_any_destination(
     monkeypatch.setattr("edge.events.worker.IDLE_SECONDS", 0.01)
     monkeypatch.setattr("edge.events.worker.MESSAGES_SECONDS", 0.01)
     stage = Stage(cast, server, monkeypatch)
-    worker = EventsWorker(PACE, messages=stage.messages)
+    worker = EventsWorker(PACE, messages=stage.messages.due)
     worker.start()
     try:
         stage.alert("Pallet 1 left")

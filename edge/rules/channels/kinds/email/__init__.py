@@ -77,14 +77,13 @@ def _address(field: str, text: str) -> str:
 
 
 def _facts(stored: Settings) -> Facts:
-    security = {Security.STARTTLS: "STARTTLS", Security.TLS: "TLS", Security.NONE: fill(N_("not encrypted"))}
-    server = fill(
-        "%(server)s, %(security)s", server=f"{stored['host']}:{stored['port']}", security=security[stored["security"]]
-    )
+    encryption = {Security.STARTTLS: "STARTTLS", Security.TLS: "TLS", Security.NONE: fill(N_("not encrypted"))}
+    server = f"{stored['host']}:{stored.get('port', '')}"
+    security = encryption.get(stored.get("security", Security.NONE), "")
     return [
-        (N_("Recipients"), ", ".join(stored["recipients"])),
-        (N_("Mail server"), server),
-        (N_("Sender"), stored["sender"]),
+        (N_("Recipients"), ", ".join(stored.get("recipients", ()))),
+        (N_("Mail server"), fill("%(server)s, %(security)s", server=server, security=security)),
+        (N_("Sender"), stored.get("sender", "")),
     ]
 
 
