@@ -18,7 +18,7 @@ from edge.sync.store.exchange import AssetRecord, Batch
 from edge.sync.store.hub_link import HubAccess
 from edge.tracking import report
 from tests.sync.company import Company
-from tests.sync.world import EPOCH, HOUR, SiteBox
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 
 
 @pytest.fixture
@@ -240,3 +240,12 @@ def test_a_site_gets_assets_of_its_organization_in_bounded_answers(
         for wrong in (5, ["x"], [2**80], [None]):
             with pytest.raises(Unreadable):
                 hub_answers.masters(site, {**question, "ids": wrong})
+
+
+def test_a_hub_whose_last_site_was_removed_takes_another_one(tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "hub", "hub")
+    no = hub.add_site("BER")
+    with hub.in_use():
+        site_lifecycle.remove(hub.actor, no)
+        sites.add_site(hub.actor, "HAM", "Hamburg", hash_secret("code"))
+        assert [site.code for site in sites.list_sites(hub.organization_id)] == ["HAM"]

@@ -148,14 +148,15 @@ def former_codes(site: Site) -> list[str]:
 
 def make_hub(actor: Actor) -> None:
     """Make this machine a hub, which receives the sites' data and sends them its assets. Cannot be undone."""
-    with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
+    with writing():
         if execute("SELECT 1 FROM target").fetchone():
             raise Conflict(N_("This box reports to a hub itself, so it cannot be one"))
-        change_log.begin(Follower.HUB)
+        change_log.begin(Follower.HUB)  # also if its last site was removed
         for statement in NEWEST_TRACK.values():
             execute(statement)
-        if execute(_NEW_HUB, (epochs.new_epoch(), secrets.token_hex(16))).rowcount:
-            act.note("box.made_hub", Subject("box", 0, "this box"))
+        with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
+            if execute(_NEW_HUB, (epochs.new_epoch(), secrets.token_hex(16))).rowcount:
+                act.note("box.made_hub", Subject("box", 0, "this box"))
 
 
 _NEW_HUB = "INSERT OR IGNORE INTO hub (one, epoch, id) VALUES (1, ?, ?)"
