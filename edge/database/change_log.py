@@ -4,14 +4,15 @@ Triggers fill it (`edge.database.triggers.LOGGED`), so every write is recorded, 
 trigger exists only while a follower needs it, so a box without followers pays nothing. The log stores keys only. Rows
 are read when they are needed, so a lost or repeated change does no harm.
 
-A follower has a row in `follower`. Events move their position in the transaction of their effect. The others return
-with a number of their own (sites, the hub, readers of the open feed, a service), and their position is the number up to
-which the log may have dropped changes. Decision record: web/manual/decisions/one-log.md
+A follower has a row in `follower`. Events and EPCIS move their position in the transaction of their effect. The others
+(sites, the hub, readers of the open feed, a service) return with a number of their own, and their position is the
+number up to which the log may have dropped changes. Decision record: web/manual/decisions/one-log.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -37,9 +38,12 @@ class Kind(IntEnum):
     DOOR = 9  # door `a`
     SITE = 10  # site number `a` of this hub
     WHOLE_TRACK = 11  # all history rows of track `a`, for example because its asset is another one
-    # For events only; nobody else gets them.
+    # For events only.
     POSITION = 12  # asset `a` is elsewhere, or has lost its track
     VALUES = 13  # sensor values of asset `a`
+    # For webhooks with EPCIS only. `c` is the location, the carrier or the door. `before` is JSON: the kind of the
+    # event as in `epcis_withdrawn`, 1 if it came, -1 if it went or 0, and when it was recorded.
+    EPCIS = 14  # an event of asset `a` at time `b`
 
 
 class Change(NamedTuple):
@@ -48,10 +52,12 @@ class Change(NamedTuple):
     a: int
     b: int | None
     c: int | None
+    before: str | None = None
 
 
+_TAKES = "name IN ('events', 'epcis')"  # the others return with a number of their own
 _LAST_FOR_COPIES = Kind.WHOLE_TRACK
-_COLUMNS = "SELECT seq, kind, a, b, c FROM change"
+_COLUMNS = "SELECT seq, kind, a, b, c, before FROM change"
 
 
 def begin(follower: Follower) -> None:
@@ -63,9 +69,8 @@ def begin(follower: Follower) -> None:
 def leave(follower: Follower) -> None:
     """Stop following. Removes what nobody else needs."""
     with writing():
-        if follower is Follower.EVENTS and is_followed_by(follower):
-            _drop_local(_position(follower), newest())
-        execute("DELETE FROM follower WHERE name = ?", (follower,))
+        with _dropping_taken():
+            execute("DELETE FROM follower WHERE name = ?", (follower,))
         if not _followers():
             execute("DELETE FROM change")
         install()
@@ -107,20 +112,19 @@ def newest_after(seq: int) -> int:
 
 def oldest_kept() -> int:
     """Return the number from which on all changes are kept for followers that return with a number of their own."""
-    row = execute("SELECT min(position) FROM follower WHERE name <> ?", (Follower.EVENTS,)).fetchone()
+    row = execute(f"SELECT min(position) FROM follower WHERE NOT {_TAKES}").fetchone()
     return (newest() if row[0] is None else int(row[0])) + 1
 
 
 def trim(until_seq: int, limit: int) -> int:
     """Drop the oldest changes up to a number, but none that events have not read. Returns how many."""
     with writing():
-        if is_followed_by(Follower.EVENTS):
-            until_seq = min(until_seq, _position(Follower.EVENTS))
+        until_seq = min(until_seq, _taken())
         oldest = execute("SELECT seq FROM change WHERE seq <= ? ORDER BY seq LIMIT ?", (until_seq, limit)).fetchall()
         if oldest:
             (last,) = oldest[-1]
             execute("DELETE FROM change WHERE seq <= ?", (last,))
-            execute("UPDATE follower SET position = max(position, ?) WHERE name <> ?", (last, Follower.EVENTS))
+            execute(f"UPDATE follower SET position = max(position, ?) WHERE NOT {_TAKES}", (last,))
         return len(oldest)
 
 
@@ -132,27 +136,35 @@ def has_news(follower: Follower) -> bool:
 
 def take(follower: Follower, limit: int) -> list[Change]:
     """Return the next changes for a follower, and move its position. Call in the transaction of their effect."""
-    position = _position(follower)
-    rows = execute(f"{_COLUMNS} WHERE seq > ? ORDER BY seq LIMIT ?", (position, limit)).fetchall()
-    if rows:
-        execute("UPDATE follower SET position = ? WHERE name = ?", (rows[-1][0], follower))
-        _drop_local(position, rows[-1][0])
-    return [Change(*row) for row in rows]
+    changes = waiting(follower, "1 ORDER BY seq LIMIT :limit", {"limit": limit})
+    if changes:
+        with _dropping_taken():
+            execute("UPDATE follower SET position = ? WHERE name = ?", (changes[-1].seq, follower))
+    return changes
 
 
-def _position(follower: Follower) -> int:
-    (position,) = execute("SELECT position FROM follower WHERE name = ?", (follower,)).fetchone()
-    return int(position)
+def waiting(follower: Follower, condition: str, values: Mapping[str, int]) -> list[Change]:
+    """Return the changes that a follower has not taken and that meet a condition in SQL."""
+    sql = f"{_COLUMNS} WHERE seq > (SELECT position FROM follower WHERE name = :name) AND {condition}"
+    return [Change(*row) for row in execute(sql, {"name": follower, **values})]
 
 
-def _drop_local(after_seq: int, until_seq: int) -> None:
-    """Drop the changes that nobody but events has a use for."""
-    followers = _followers()
+def _taken() -> int:
+    """Return the number up to which events and EPCIS have taken all changes."""
+    row = execute(f"SELECT min(position) FROM follower WHERE {_TAKES}").fetchone()
+    return newest() if row[0] is None else int(row[0])
+
+
+@contextmanager
+def _dropping_taken() -> Iterator[None]:
+    """Drop the changes that are taken inside and that nobody else has a use for."""
+    before, followers = _taken(), _followers()
+    yield
     if followers & {Follower.SITE, Follower.FEED}:
         kept = f"kind <= {_LAST_FOR_COPIES:d}"
     else:
         kept = "abs(kind) IN (2, 3)" if followers & {Follower.HUB, Follower.UPSTREAM} else "false"
-    execute(f"DELETE FROM change WHERE seq > ? AND seq <= ? AND NOT ({kept})", (after_seq, until_seq))
+    execute(f"DELETE FROM change WHERE seq > ? AND seq <= ? AND NOT ({kept})", (before, _taken()))
 
 
 def add_positions(asset_ids: Iterable[int]) -> None:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge.database import migrate, triggers
 from edge.database.connection import FILE_NAME
@@ -20,6 +20,7 @@ from edge.errors import SetupError
 # A step with this line changes values, so an earlier release would misread them.
 ONE_WAY = "-- No way back:"
 _ASIDE = "newer_"
+_Waiting = dict[str, list[Any]]
 _PACKED_READS = 63  # the schema since which `recent_read` has compressed reads
 # What the loss of a table means for other people than the one who asked for it.
 _CONSEQUENCES = {
@@ -101,14 +102,15 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
             connection.execute(f'DROP {item.kind} "{item.name}"')
         elif item.kind == "index" and item not in required:
             connection.execute(f'DROP INDEX "{item.name}"')
-    waiting, former = _former_log(connection, number)
+    waiting, former = _former_log(connection, number, {item.name for item in required})
     dropped = dict(_drop_tables(connection, present, {item.name for item in allowed}))
     dropped |= _leave_out_values(connection, number)
     _unpack_reads(connection, number)
     for item in sorted(required - present):
         if item.kind == "table" and item.name in waiting:
             connection.execute(item.sql)
-            connection.executemany(f"INSERT INTO {item.name} (kind, key) VALUES (?, ?)", waiting[item.name])
+            marks = ", ".join("?" * len(_columns(connection, item.name)))
+            connection.executemany(f"INSERT INTO {item.name} VALUES ({marks})", waiting[item.name])
         elif item.kind == "table":
             _rebuild(connection, item)
             if connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
@@ -125,28 +127,40 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
     return dropped
 
 
-def _former_log(connection: sqlite3.Connection, number: int) -> tuple[dict[str, list[tuple[int, int]]], list[str]]:
-    """Return what waits for events, as rows of the table that earlier releases have for it, and their triggers."""
-    if number > triggers.LAST_WITH_FORMER_LOG or not _columns(connection, "follower"):
+def _former_log(connection: sqlite3.Connection, number: int, tables: set[str]) -> tuple[_Waiting, list[str]]:
+    """Return what followers wait for, as rows of tables that earlier releases have for it, and their triggers."""
+    if number > triggers.LAST_WITH_FORMER_EPCIS or not _columns(connection, "follower"):
         return {}, []
     followers = {name for (name,) in connection.execute("SELECT name FROM follower")}
-    waiting = connection.execute(_WAITING).fetchall()
-    connection.execute("DELETE FROM change WHERE kind > 11")
-    tables = {item.name for item in migrate.known_schema(number)[0]}
-    return {"event_candidate": waiting}, [
+    waiting = {
+        table: connection.execute(sql).fetchall()
+        for table, (last, sql) in _WAITING.items()
+        if number <= last and not _columns(connection, table)
+    }
+    connection.execute("DELETE FROM change WHERE kind > ?", (13 if "follower" in tables else 11,))
+    connection.execute("DELETE FROM follower WHERE name = 'epcis'")
+    return waiting, [
         statement
-        for statement, needed_by in triggers.former_log()
+        for statement, needed_by in triggers.former(number)
         if followers & needed_by and triggers.tables_of(statement) <= tables
     ]
 
 
-# Kinds of changes, and their kinds in `event_candidate`: 1 a track, 2 an asset without one, 3 a record, 4 a passage and
-# 5 sensor values.
-_WAITING = """
-    SELECT CASE kind WHEN 1 THEN 1 WHEN 12 THEN 2 WHEN 2 THEN 3 WHEN 8 THEN 4 ELSE 5 END, a FROM change
-    WHERE seq > (SELECT position FROM follower WHERE name = 'events')
-    AND (kind IN (1, 12, 13) OR kind IN (2, 8) AND c = 1) ORDER BY seq
-"""
+# By table that earlier releases have: the last schema with it, and its rows. Kinds in `event_candidate`: 1 a track, 2
+# an asset without one, 3 a record, 4 a passage, 5 sensor values; in `epcis_pending`: 1 a stay, 2 a load, 4 a passage.
+_WAITING = {
+    "event_candidate": (
+        triggers.LAST_WITH_FORMER_LOG,
+        "SELECT NULL, CASE kind WHEN 1 THEN 1 WHEN 12 THEN 2 WHEN 2 THEN 3 WHEN 8 THEN 4 ELSE 5 END, a FROM change "
+        "WHERE seq > (SELECT position FROM follower WHERE name = 'events') "
+        "AND (kind IN (1, 12, 13) OR kind IN (2, 8) AND c = 1) ORDER BY seq",
+    ),
+    "epcis_pending": (
+        triggers.LAST_WITH_FORMER_EPCIS,
+        "SELECT DISTINCT NULL, a, b / 1000 * 1000, min(before ->> 0, 4), c, 0 FROM change "
+        "WHERE seq > (SELECT position FROM follower WHERE name = 'epcis') AND kind = 14",
+    ),
+}
 
 
 def _drop_tables(
@@ -192,6 +206,9 @@ def _rebuild(connection: sqlite3.Connection, required: SchemaObject) -> None:
         raise SetupError(f"Columns of {name} were removed by a newer release: {', '.join(lost)}")
     columns = ", ".join(f'"{column}"' for column in _columns(connection, name))
     connection.execute(f'INSERT INTO "{name}" ({columns}) SELECT {columns} FROM "{aside}"')
+    # Numbers that were given once are never given again.
+    connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+    connection.execute("UPDATE sqlite_sequence SET name = ? WHERE name = ?", (name, aside))
     connection.execute(f'DROP TABLE "{aside}"')
 
 

@@ -23,6 +23,7 @@ class Follower(StrEnum):
     UPSTREAM = "upstream"  # tells a service with the v1 API about records
     FEED = "feed"  # has readers of the open feed
     EVENTS = "events"  # has destinations or rules
+    EPCIS = "epcis"  # has webhooks that send EPCIS
 
 
 class Logged(NamedTuple):
@@ -39,8 +40,10 @@ class Logged(NamedTuple):
         return f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {self.event} BEGIN {body} END"
 
 
-_ALL = frozenset(Follower)
-_SITE, _FEED, _EVENTS = (frozenset({one}) for one in (Follower.SITE, Follower.FEED, Follower.EVENTS))
+_SITE, _FEED, _EVENTS, _EPCIS = (
+    frozenset({one}) for one in (Follower.SITE, Follower.FEED, Follower.EVENTS, Follower.EPCIS)
+)
+_ALL = frozenset(Follower) - _EPCIS
 _COPIES = _SITE | _FEED
 # Retention moves the horizons first, so its deletions are not changes.
 _IF_KEPT = (
@@ -68,6 +71,59 @@ _AGAIN_PEOPLE = (
     "INSERT INTO change (kind, a, b) SELECT 8, no, organization_id FROM tracked_person p "
     "CROSS JOIN passage g ON g.asset_id = p.asset_id WHERE g.organization_id = new.organization_id;"
 )
+# Deletions by age are no errors of EPCIS events. A site deletes the history of people early, which is none either.
+_IF_NOT_BY_AGE = "WHEN (SELECT is_forgetting FROM epcis) = 0"
+_IF_NOT_OF_PERSON = (
+    "AND NOT EXISTS (SELECT 1 FROM track WHERE no = old.position_no AND is_person = 1 AND site_no IS NOT NULL)"
+)
+_IF_UNDONE = (
+    "WHEN new.undone_at IS NOT old.undone_at AND new.seq IS NOT NULL "
+    "AND new.asset_id IS NOT NULL AND new.location_id IS NOT NULL"
+)
+_UNDONE = (
+    "INSERT INTO change (kind, a, b, c, before) "
+    "VALUES (14, new.asset_id, new.observed_at, new.location_id, json_array(1, 0, 0));"
+)
+_IF_ENDED = "WHEN new.unloaded_at IS NOT old.unloaded_at"
+_IF_DECIDED = "WHEN " + " OR ".join(
+    f"new.{column} <> old.{column}" for column in ("asset_id", "at", "door_id", "direction", "revision", "decided_at")
+)
+
+
+def _epcis(row: str, at: str, place: str, kind: int, recorded: str, rest: str, asset: str = "") -> str:
+    """Return SQL that logs an event that came with the new row or went with the old one."""
+    return (
+        "INSERT INTO change (kind, a, b, c, before) "
+        f"SELECT 14, {asset or row + '.asset_id'}, {row}.{at}, {place}, "
+        f"json_array({kind}, {1 if row == 'new' else -1}, {recorded}) {rest};"
+    )
+
+
+def _of_stay(row: str) -> str:
+    found = f"FROM track t JOIN source s WHERE t.no = {row}.position_no AND s.no = {row}.source_no"
+    return _epcis(row, "observed_at", "s.location_id", 1, f"{row}.observed_at + {row}.delay", found, "t.asset_id")
+
+
+def _of_load(row: str) -> str:
+    return _epcis(row, "loaded_at", f"{row}.carrier_id", 2, f"{row}.loaded_at", "")
+
+
+def _of_load_end(row: str) -> str:
+    return _epcis(
+        row, "unloaded_at", f"{row}.carrier_id", 3, f"{row}.unloaded_at", f"WHERE {row}.unloaded_at IS NOT NULL"
+    )
+
+
+def _of_passage(row: str) -> str:
+    """Return SQL for the events inward (1) and outward (2). After a revision both may have been sent."""
+    return "".join(
+        _epcis(
+            row, "at", f"{row}.door_id", 3 + way, f"{row}.decided_at",
+            f"WHERE {row}.direction = {way} OR {row}.revision > 0",
+        )
+        for way in (1, 2)
+    )  # fmt: skip
+
 
 # All writes that are logged, by the name of their trigger; `edge.database.change_log.Kind` has the kinds and columns.
 # The 1 in `c` of records and passages is for events: without it, the row is only sent again. `b` of a passage and of a
@@ -108,6 +164,21 @@ LOGGED = {
         ("position_lost", "DELETE ON track", "12, old.asset_id, NULL, NULL", _EVENTS),
         ("value_added", "INSERT ON asset_value", "13, new.asset_id, NULL, NULL", _EVENTS),
         ("value_changed", "UPDATE ON asset_value", "13, new.asset_id, NULL, NULL", _EVENTS),
+        ("epcis_stay_added", "INSERT ON history", _of_stay("new"), _EPCIS),
+        ("epcis_stay_moved", "UPDATE OF source_no ON history", _of_stay("old") + _of_stay("new"), _EPCIS),
+        ("epcis_stay_removed", f"DELETE ON history {_IF_NOT_BY_AGE} {_IF_NOT_OF_PERSON}", _of_stay("old"), _EPCIS),
+        ("epcis_scan_undone", f"UPDATE OF undone_at ON handheld_scan {_IF_UNDONE}", _UNDONE, _EPCIS),
+        ("epcis_load_added", "INSERT ON carrier_load", _of_load("new") + _of_load_end("new"), _EPCIS),
+        (
+            *("epcis_load_ended", f"UPDATE OF unloaded_at ON carrier_load {_IF_ENDED}"),
+            *(_of_load_end("old") + _of_load_end("new"), _EPCIS),
+        ),
+        (
+            *("epcis_load_removed", f"DELETE ON carrier_load {_IF_NOT_BY_AGE}"),
+            *(_of_load("old") + _of_load_end("old"), _EPCIS),
+        ),
+        ("epcis_passage_added", "INSERT ON passage", _of_passage("new"), _EPCIS),
+        ("epcis_passage_decided", f"UPDATE ON passage {_IF_DECIDED}", _of_passage("old") + _of_passage("new"), _EPCIS),
     )
 }
 
@@ -295,174 +366,35 @@ PAST_STAYS = {
     )
 }
 
-# Triggers for webhooks with EPCIS events (`edge.epcis.subscriptions`): they note the moments at which events of an
-# asset came or went, and keep events that went, because those are declared as errors. No "OR IGNORE": the conflict
-# clause of the statement that fires a trigger would take its place.
-_NOW = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000"
-_STAY, _LOAD, _LOAD_END, _PASSAGE = 1, 2, 3, 4  # kinds of epcis_pending
-_OUTWARD = 5  # kind of epcis_withdrawn; a passage inward has that of passages
-
-
-class _EpcisEvent(NamedTuple):
-    """SQL for an event: its asset, time, kind, place, and the tables in which they are found."""
-
-    asset: str
-    at: str
-    kind: int
-    place: str
-    tables: str = "WHERE 1"
-
-    @property
-    def key(self) -> str:
-        """Times are rounded down to milliseconds, like those of events."""
-        return f"{self.asset}, {self.at} / 1000 * 1000, {self.kind}, {self.place}"
-
-    def is_in(self, table: str, condition: str = "1") -> str:
-        return (
-            f"EXISTS (SELECT 1 FROM {table} p WHERE p.asset_id = {self.asset} AND p.at = {self.at} / 1000 * 1000 "
-            f"AND p.kind = {self.kind} AND p.place_id = {self.place} AND {condition})"
-        )
-
-    def noted(self, is_added: str = "0") -> str:
-        """Return SQL that notes the moment, unless it is noted already."""
-        return (
-            f"INSERT INTO epcis_pending (asset_id, at, kind, place_id, is_added) SELECT {self.key}, {is_added} "
-            f"{self.tables} AND NOT {self.is_in('epcis_pending')}; "
-        )
-
-    def withdrawn(self, recorded_at: str, condition: str = "1") -> str:
-        """Return SQL that keeps an event that went, unless it was never sent."""
-        noted = self._replace(kind=min(self.kind, _PASSAGE))
-        return (
-            f"UPDATE epcis_withdrawn SET recorded_at = {recorded_at}, declared_at = {_NOW} "
-            f"WHERE (asset_id, at, kind, place_id) IN (SELECT {self.key} {self.tables} AND {condition}); "
-            "INSERT INTO epcis_withdrawn (asset_id, at, kind, place_id, organization_id, recorded_at, declared_at) "
-            f"SELECT {self.key}, (SELECT organization_id FROM asset WHERE id = {self.asset}), {recorded_at}, {_NOW} "
-            f"{self.tables} AND {condition} AND NOT {self.is_in('epcis_withdrawn')} "
-            f"AND NOT {noted.is_in('epcis_pending', 'p.is_added')}; "
-        )
-
-
-def _epcis_stay(row: str) -> _EpcisEvent:
-    tables = f"FROM track t JOIN source s WHERE t.no = {row}.position_no AND s.no = {row}.source_no"
-    return _EpcisEvent("t.asset_id", f"{row}.observed_at", _STAY, "s.location_id", tables)
-
-
-# Another stay with the same event may be there.
-_IS_FIRST_STAY = (
-    "NOT EXISTS (SELECT 1 FROM history o JOIN source q ON q.no = o.source_no WHERE o.position_no = new.position_no "
-    "AND o.observed_at BETWEEN new.observed_at / 1000 * 1000 AND new.observed_at / 1000 * 1000 + 999 "
-    "AND (o.observed_at, o.seq) <> (new.observed_at, new.seq) AND q.location_id = s.location_id)"
-)
-_OLD_RECORDED = "old.observed_at + old.delay"
-# A site deletes the history of people early, which is no error.
-_NO_COPY_OF_PERSON = "NOT (t.is_person = 1 AND t.site_no IS NOT NULL)"
-_IS_NOT_FORGOTTEN = "(SELECT is_forgetting FROM epcis) = 0"
-_OLD_STAY, _NEW_STAY = _epcis_stay("old"), _epcis_stay("new")
-_OLD_PASSAGES = [_EpcisEvent("old.asset_id", "old.at", kind, "old.door_id") for kind in (_PASSAGE, _OUTWARD)]
-_LOADS = {row: _EpcisEvent(f"{row}.asset_id", f"{row}.loaded_at", _LOAD, f"{row}.carrier_id") for row in ("old", "new")}
-_LOAD_ENDS = {
-    row: _EpcisEvent(f"{row}.asset_id", f"{row}.unloaded_at", _LOAD_END, f"{row}.carrier_id", "WHERE "
-                     f"{row}.unloaded_at IS NOT NULL")
-    for row in ("old", "new")
-}  # fmt: skip
-
-EPCIS_TRIGGERS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
-    for name, event, body in (
-        ("epcis_stay_added", "INSERT ON history", _NEW_STAY.noted(_IS_FIRST_STAY)),
-        (
-            "epcis_stay_changed",
-            "UPDATE OF source_no ON history WHEN new.source_no <> old.source_no",
-            _OLD_STAY.withdrawn(
-                _OLD_RECORDED, "s.location_id <> (SELECT location_id FROM source WHERE no = new.source_no)"
-            )
-            + _OLD_STAY.noted()
-            + _NEW_STAY.noted(_IS_FIRST_STAY),
-        ),
-        (
-            "epcis_stay_removed",
-            f"DELETE ON history WHEN {_IS_NOT_FORGOTTEN}",
-            _OLD_STAY.withdrawn(_OLD_RECORDED, _NO_COPY_OF_PERSON) + _OLD_STAY.noted(),
-        ),
-        (
-            "epcis_scan_undone",
-            "UPDATE OF undone_at ON handheld_scan WHEN new.undone_at IS NOT old.undone_at AND new.seq IS NOT NULL "
-            "AND new.asset_id IS NOT NULL AND new.location_id IS NOT NULL",
-            _EpcisEvent("new.asset_id", "new.observed_at", _STAY, "new.location_id").noted(),
-        ),
-        ("epcis_load_added", "INSERT ON carrier_load", _LOADS["new"].noted("1") + _LOAD_ENDS["new"].noted("1")),
-        (
-            "epcis_load_changed",
-            "UPDATE OF unloaded_at ON carrier_load WHEN new.unloaded_at IS NOT old.unloaded_at",
-            _LOAD_ENDS["old"].withdrawn("old.unloaded_at") + _LOAD_ENDS["old"].noted() + _LOAD_ENDS["new"].noted("1"),
-        ),
-        (
-            "epcis_load_removed",
-            f"DELETE ON carrier_load WHEN {_IS_NOT_FORGOTTEN}",
-            _LOADS["old"].withdrawn("old.loaded_at")
-            + _LOADS["old"].noted()
-            + _LOAD_ENDS["old"].withdrawn("old.unloaded_at")
-            + _LOAD_ENDS["old"].noted(),
-        ),
-        (
-            "epcis_passage_added",
-            "INSERT ON passage",
-            _EpcisEvent("new.asset_id", "new.at", _PASSAGE, "new.door_id").noted("1"),
-        ),
-        (
-            "epcis_passage_decided",
-            "UPDATE ON passage WHEN (new.at, new.door_id, new.asset_id) = (old.at, old.door_id, old.asset_id) AND "
-            "(new.direction, new.revision, new.decided_at) <> (old.direction, old.revision, old.decided_at)",
-            _EpcisEvent("new.asset_id", "new.at", _PASSAGE, "new.door_id").noted(),
-        ),
-        (
-            "epcis_passage_moved",
-            "UPDATE OF at, door_id, asset_id ON passage "
-            "WHEN (new.at, new.door_id, new.asset_id) <> (old.at, old.door_id, old.asset_id)",
-            "".join(
-                # Direction 1 is inward, 2 outward. After a revision both may have been sent.
-                one.withdrawn("old.decided_at", f"(old.direction = {way} OR old.revision > 0)")
-                for way, one in enumerate(_OLD_PASSAGES, start=1)
-            )
-            + _OLD_PASSAGES[0].noted()
-            + _EpcisEvent("new.asset_id", "new.at", _PASSAGE, "new.door_id").noted("1"),
-        ),
-    )
-}
-
-
-# Those that record changes of stays: for followers and webhooks. A move of the stays to PostgreSQL is none.
-OF_STAYS = {
-    *(name for name, one in LOGGED.items() if " ON history" in one.event),
-    *(name for name in EPCIS_TRIGGERS if name.startswith("epcis_stay_")),
-}
+# Those that record changes of stays. A move of the stays to PostgreSQL is none.
+OF_STAYS = {name for name, one in LOGGED.items() if " ON history" in one.event}
 
 
 def optional(schema: int) -> list[str]:
     """Return the statements of the optional triggers that databases with this schema may have."""
+    new = [one for one in Follower if schema > (LAST_WITH_FORMER_EPCIS if one == "epcis" else LAST_WITH_FORMER_LOG)]
     return [
-        *(statement for statement, _ in former_log() if schema <= LAST_WITH_FORMER_LOG),
-        *(one.statement(name) for name, one in LOGGED.items() if schema > LAST_WITH_FORMER_LOG),
+        *(statement for statement, _ in former(schema)),
+        *(one.statement(name) for name, one in LOGGED.items() if not one.followers.isdisjoint(new)),
         *NEWEST_TRACK.values(),
         NEWEST_SEEN,
         *DIGESTS.values(),
         *COPY_DIGESTS.values(),
         *PAST_STAYS.values(),
-        *EPCIS_TRIGGERS.values(),
     ]
 
 
 LAST_WITH_FORMER_LOG = 63
+LAST_WITH_FORMER_EPCIS = 64
 
 
-def former_log() -> Iterator[tuple[str, set[str]]]:
-    """Yield the statements of the triggers that recorded changes up to schema 63, with those who needed them."""
-    followers: set[str] = set()
+def former(schema: int) -> Iterator[tuple[str, set[str]]]:
+    """Yield the statements of the triggers that recorded changes in an earlier schema, with those who needed them."""
+    until, followers = 0, set[str]()
     for line in files("edge.database").joinpath("former_triggers.sql").read_text("utf-8").splitlines():
-        if line.startswith("-- for "):
-            followers = set(line.split()[2:])
-        elif line.startswith("CREATE "):
+        if line.startswith("-- until "):
+            until, followers = int(line.split()[2]), set(line.split()[4:])
+        elif line.startswith("CREATE ") and schema <= until:
             yield line.removesuffix(";"), followers
 
 

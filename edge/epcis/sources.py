@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.database.connection import are_people_hidden, execute, reading
 from edge.doors.passage_rule import Direction
+from edge.epcis import changes
 from edge.tracking import history_engine, stays
 from edge.tracking.shown_positions import is_asset_shown
 
@@ -78,7 +79,7 @@ def found_at(organization_id: int, asset_id: int, moments: Sequence[int]) -> lis
     goes before it is logged was never sent.
     """
     with reading():
-        noted = {at for (at,) in execute("SELECT at FROM epcis_pending WHERE asset_id = ?", (asset_id,))}
+        noted = changes.waiting_at(asset_id)
         shown = [at for at in moments if at not in noted]
         with _lending_at(lambda: ((asset_id, at) for at in shown)):
             found = [one for at in shown for one in _found_at(organization_id, asset_id, at)]

@@ -1,8 +1,8 @@
 """Webhooks with EPCIS bodies: changes of EPCIS events go to the log of events, which names their moments.
 
-Triggers note each change in the transaction of the write (`edge.database.triggers`), so late reads, batches of sites,
-undo and corrections count like new reads. They exist only while a webhook sends EPCIS. `log_changes` writes the noted
-moments to the log; what happened at them is read when a message is made.
+They follow the log of changes (`edge.epcis.changes`), so late reads, batches of sites, undo and corrections count like
+new reads. `log_changes` writes the moments of changes to the log of events. What happened at them is read when a
+message is made.
 
 The events of a message are those of `GET /epcis/events`, with the same ids, and those that went are declared as errors.
 Each attempt has the same body unless the history has changed in between; then a later message has the change.
@@ -10,16 +10,16 @@ Each attempt has the same body unless the history has changed in between; then a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from edge import clock
+from edge.database import change_log
 from edge.database.connection import are_people_hidden, execute, hide_people, writing
-from edge.database.triggers import EPCIS_TRIGGERS
-from edge.epcis import query, sources
+from edge.database.triggers import Follower
+from edge.epcis import changes, query, sources
 from edge.epcis.documents import query_document
 from edge.epcis.names import Names
 from edge.epcis.sources import Found
@@ -89,71 +89,58 @@ def _chosen(destination: Destination, found: Sequence[Found]) -> list[Found]:
     return [one for one, location_id in zip(found, at, strict=True) if place in locations.within(location_id)]
 
 
-class _Noted(NamedTuple):
-    """A moment, rounded down to milliseconds, at which an event of an asset came or went. Carriers have no location."""
-
-    asset_id: int
-    organization_id: int
-    at: int
-    location_id: int | None
-
-
 def log_changes(*, is_needed: bool) -> int:
-    """Log some of the noted moments. Returns their number. The triggers come and go with `is_needed`."""
-    is_running = execute("SELECT 1 FROM epcis").fetchone() is not None
-    if not is_needed:
-        if is_running:
-            _stop()
-        return 0
-    if not is_running:
-        _start()
-    if execute("SELECT 1 FROM epcis_pending LIMIT 1").fetchone() is None:
+    """Log the moments of the next changes. Returns the number of changes. Follows the log only if `is_needed`."""
+    if change_log.is_followed_by(Follower.EPCIS) != is_needed:
+        _follow(is_needed=is_needed)
+    if not change_log.has_news(Follower.EPCIS):
         return 0
     with writing():
-        return _log_noted()
+        number, found = changes.take(MOST_NOTED)
+        log.add(_events(found))
+    return number
 
 
-def _start() -> None:
+def _follow(*, is_needed: bool) -> None:
+    """Begin or end. Events that were taken away stay errors."""
     with writing():
-        execute("INSERT INTO epcis (one) VALUES (1)")
-        for statement in EPCIS_TRIGGERS.values():
-            execute(statement)
+        if is_needed:
+            execute("INSERT INTO epcis (one) VALUES (1)")
+            change_log.begin(Follower.EPCIS)
+        else:
+            while changes.take(MOST_NOTED)[0]:
+                pass
+            execute("DELETE FROM epcis")
+            change_log.leave(Follower.EPCIS)
 
 
-def _stop() -> None:
-    """Remove the triggers. Events that were taken away stay errors."""
-    with writing():
-        for name in EPCIS_TRIGGERS:
-            execute(f"DROP TRIGGER IF EXISTS {name}")
-        execute("DELETE FROM epcis_pending")
-        execute("DELETE FROM epcis")
-
-
-def _log_noted() -> int:
-    noted = execute(_NOTED, (MOST_NOTED,)).fetchall()
-    log.add(_events([_Noted(*row[1:-1]) for row in noted if row[-1]]))
-    execute("DELETE FROM epcis_pending WHERE no <= ?", (noted[-1][0],))
-    return len(noted)
-
-
-_NOTED = """
-    SELECT n.no, n.asset_id, a.organization_id, n.at,
-        CASE n.kind WHEN 1 THEN n.place_id WHEN 4 THEN (SELECT location_id FROM door WHERE id = n.place_id) END,
-        EXISTS (SELECT 1 FROM event_destination d
-                WHERE d.organization_id = a.organization_id AND d.body_format = 'epcis')
-    FROM epcis_pending n JOIN asset a ON a.id = n.asset_id ORDER BY n.no LIMIT ?
-"""
-
-
-def _events(noted: Sequence[_Noted]) -> Iterator[NewEvent]:
-    """Yield the events of the log: some moments of one asset each."""
-    locations = Locations([one.location_id for one in noted])
-    in_order = sorted(noted, key=lambda one: (one.asset_id, one.at))
-    for asset_id, group in groupby(in_order, key=lambda one: one.asset_id):
+def _events(found: Collection[changes.Changed]) -> Iterator[NewEvent]:
+    """Yield the events of the log: some moments of one asset each, if its organization has such a webhook."""
+    doors = {one.place_id for one in found if one.kind in _OF_DOORS}
+    inside = {door: row[0] for door in doors for row in execute(_INSIDE, (door,))}
+    moments = {(one.asset_id, one.at, _location(one, inside)) for one in found}
+    locations = Locations([location_id for _, _, location_id in moments])
+    owners = dict(execute(_OWNERS, (json_text.text(list({one.asset_id for one in found})),)).fetchall())
+    in_order = sorted((one for one in moments if one[0] in owners), key=lambda one: one[:2])
+    for asset_id, group in groupby(in_order, key=lambda one: one[0]):
         ones = list(group)
-        moments = sorted({one.at for one in ones})
-        for start in range(0, len(moments), MOST_MOMENTS):
-            part = moments[start : start + MOST_MOMENTS]
-            within = {place for one in ones if one.at in part for place in locations.within(one.location_id)}
-            organization_id, data = ones[0].organization_id, {"moments": part}
-            yield NewEvent(organization_id, EventKind.ASSET_HISTORY, asset_id, part[-1], within, (), data)
+        times = sorted({at for _, at, _ in ones})
+        for start in range(0, len(times), MOST_MOMENTS):
+            part = times[start : start + MOST_MOMENTS]
+            within = {place for _, at, location_id in ones if at in part for place in locations.within(location_id)}
+            data = {"moments": part}
+            yield NewEvent(owners[asset_id], EventKind.ASSET_HISTORY, asset_id, part[-1], within, (), data)
+
+
+def _location(one: changes.Changed, inside: Mapping[int, int | None]) -> int | None:
+    """Return where an event was. Carriers have no location."""
+    if one.kind in _OF_DOORS:
+        return inside.get(one.place_id)
+    return one.place_id if one.kind == 1 else None
+
+
+_OF_DOORS = (4, 5)
+_OWNERS = """
+    SELECT a.id, a.organization_id FROM asset a WHERE a.id IN (SELECT value FROM json_each(?)) AND EXISTS (
+        SELECT 1 FROM event_destination d WHERE d.organization_id = a.organization_id AND d.body_format = 'epcis')
+"""

@@ -1,6 +1,6 @@
-"""Changes of stays in PostgreSQL, noted for webhooks with EPCIS like the triggers of this file note its own changes.
+"""Changes of stays in PostgreSQL, noted for webhooks with EPCIS, since PostgreSQL has no log of changes.
 
-See `edge.epcis.subscriptions` and `EPCIS_TRIGGERS`. A batch brings the rows that it has replaced.
+See `edge.epcis.changes`, which does the same for stays of this file. A batch brings the rows that it has replaced.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from edge import clock
+from edge.database import change_log
 from edge.database.connection import execute
+from edge.database.triggers import Follower
 from edge.tracking import history_engine
 from edge.validation import json_text
 from edge.validation.values import MAX_INT64
@@ -18,7 +20,7 @@ Row = tuple[int, int, int, int]  # track, observed_at, source, delay
 
 def is_needed() -> bool:
     """Return True while a webhook sends EPCIS."""
-    return execute("SELECT 1 FROM epcis").fetchone() is not None
+    return change_log.is_followed_by(Follower.EPCIS)
 
 
 def note(text: str) -> None:
@@ -68,8 +70,6 @@ ON CONFLICT (asset_id, at, kind, place_id)
 DO UPDATE SET recorded_at = excluded.recorded_at, declared_at = excluded.declared_at
 """
 _NOTED = """
-INSERT INTO epcis_pending (asset_id, at, kind, place_id, is_added)
-SELECT t.asset_id, r.value ->> 1, 1, r.value ->> 2, 0
-FROM json_each(:rows) r CROSS JOIN track t ON t.no = r.value ->> 0 WHERE true
-ON CONFLICT (asset_id, at, kind, place_id) DO NOTHING
+INSERT INTO change (kind, a, b, c, before) SELECT 14, t.asset_id, r.value ->> 1, r.value ->> 2, json_array(1, 0, 0)
+FROM json_each(:rows) r CROSS JOIN track t ON t.no = r.value ->> 0
 """

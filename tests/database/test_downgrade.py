@@ -316,31 +316,44 @@ def test_locations_keep_their_parents(site: Path, monkeypatch: pytest.MonkeyPatc
     assert execute("SELECT parent_id FROM location WHERE id = ?", (shelf.id,)).fetchone() == (hall.id,)
 
 
-def test_what_waits_for_events_waits_in_an_earlier_release_and_again_in_this_one(site_with_sync: Path) -> None:
-    """A table had it until schema 63, and its rows go back and forth with the database."""
+def test_what_waits_for_followers_waits_in_an_earlier_release_and_again_in_this_one(site_with_sync: Path) -> None:
+    """Tables had it until schema 64, and its rows go back and forth with the database."""
     site = site_with_sync
     with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        connection.execute("INSERT INTO epcis (one) VALUES (1)")
+        connection.execute("INSERT INTO follower SELECT 'epcis', (SELECT max(seq) FROM change)")
         asset_id, track = connection.execute("SELECT asset_id, no FROM track LIMIT 1").fetchone()
+        source, place = connection.execute("SELECT no, location_id FROM source LIMIT 1").fetchone()
         connection.execute("UPDATE asset SET name = 'Renamed' WHERE id = ?", (asset_id,))
         connection.execute("INSERT INTO change (kind, a) VALUES (2, 7)")  # sent again, which is no news
+        connection.execute("UPDATE track SET is_newest = 1 - is_newest WHERE no = ?", (track,))
+        connection.execute("INSERT INTO change (kind, a, b, c) VALUES (8, 5, 1, 1), (8, 6, 1, NULL)")
+        connection.execute("INSERT INTO history VALUES (?, 8765, 9, 0, ?, 0, 0, NULL, 0)", (track, source))
         connection.execute(
-            "UPDATE track SET location_id = location_id + 0, is_newest = 1 - is_newest WHERE no = ?", (track,)
+            "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id) VALUES (?1, 4321, ?1)", (asset_id,)
         )
-        connection.execute(
-            "INSERT INTO change (kind, a, b, c) VALUES (8, 5, 1, 1), (8, 6, 1, NULL), (1, ?, 9, NULL)", (track,)
-        )
+        connection.execute("UPDATE sqlite_sequence SET seq = seq + 5 WHERE name = 'change'")  # claimed by sync
+        (newest,) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'change'").fetchone()
         connection.commit()
     downgrade(site, triggers.LAST_WITH_FORMER_LOG)
     with closing(sqlite3.connect(site / FILE_NAME)) as connection:
         assert connection.execute("SELECT kind, key FROM event_candidate ORDER BY no").fetchall() == [
             *((3, asset_id), (2, asset_id), (4, 5), (1, track))
         ]
+        assert connection.execute(
+            "SELECT asset_id, at, kind, place_id FROM epcis_pending ORDER BY kind"
+        ).fetchall() == [*((asset_id, 8000, 1, place), (asset_id, 4000, 2, asset_id))]
         assert connection.execute("SELECT max(kind) < 12 FROM change").fetchone() == (1,)
+        sequence = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'change'").fetchall()
+        assert sequence == [(newest,)], "a hub that has this number would never get a change with a lower one"
     migrate.migrate(site, keeps_copy=False)
     with writing():
-        taken = change_log.take(Follower.EVENTS, 100)
-    assert [(Kind(one.kind), one.a, one.c) for one in taken] == [
+        taken = {one: change_log.take(one, 100) for one in (Follower.EPCIS, Follower.EVENTS)}
+    news = [(Kind(one.kind), one.a, one.c) for one in taken[Follower.EVENTS] if one.kind < Kind.EPCIS]
+    assert news == [
         *((Kind.ASSET, asset_id, 1), (Kind.POSITION, asset_id, None), (Kind.PASSAGE, 5, 1)),
         (Kind.POSITION, asset_id, None),
     ]
-    assert execute("SELECT name FROM follower ORDER BY name").fetchall() == [("events",), ("site",)]
+    events = [(one.a, one.b, one.c, one.before) for one in taken[Follower.EPCIS] if one.kind == Kind.EPCIS]
+    assert sorted(events) == [(asset_id, 4000, asset_id, "[2,0,0]"), (asset_id, 8000, place, "[1,0,0]")]
+    assert execute("SELECT name FROM follower ORDER BY name").fetchall() == [("epcis",), ("events",), ("site",)]

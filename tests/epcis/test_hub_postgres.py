@@ -290,7 +290,7 @@ def test_a_very_large_batch_is_noted_in_parts(site: SiteBox, monkeypatch: pytest
 
 def test_nothing_is_noted_without_a_webhook(site: SiteBox) -> None:
     with site.hub.in_use():
-        assert execute("SELECT count(*) FROM epcis_pending").fetchone() == (0,)
+        assert execute("SELECT count(*) FROM change WHERE kind > 13").fetchone() == (0,)
         with pool.connected() as connection:
             [(effects,)] = connection.execute("SELECT effects FROM site_cursor").fetchall()
     assert len(effects) == 4

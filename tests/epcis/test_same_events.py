@@ -338,10 +338,8 @@ def test_errors_are_deleted_by_age(yard: Yard) -> None:
 def test_without_such_a_webhook_nothing_is_noted(yard: Yard) -> None:
     subscriptions.log_changes(is_needed=False)
     yard.read(0, 0, EPOCH)
-    assert execute("SELECT count(*) FROM epcis_pending").fetchone() == (0,)
-    assert execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'epcis_%' AND type = 'trigger'").fetchone() == (
-        0,
-    )
+    assert execute("SELECT count(*) FROM change").fetchone() == (0,)
+    assert execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'change_epcis_%'").fetchone() == (0,)
 
 
 def test_many_moments_of_an_asset_are_few_messages(yard: Yard) -> None:

@@ -88,7 +88,6 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
     organization_id = here.organization_id
     with writing():
         newest = change_log.newest()
-        (noted,) = execute("SELECT ifnull(max(no), 0) FROM epcis_pending").fetchone()
         _keep_readers(organization_id, batch.readers)
         _keep_antennas(batch.antennas)
         _keep_people(batch.people)
@@ -103,10 +102,9 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
         sources = [_source(organization_id, origin, known) for origin in batch.origins]
         _take_stays(batch.patches, numbers, sources)
         passage_copies.recover(organization_id, batch.doors, batch.passages, known)
-        execute(
-            "UPDATE change SET c = NULL WHERE seq > ? AND kind = ?", (newest, Kind.PASSAGE)
-        )  # told when they happened
-        execute("DELETE FROM epcis_pending WHERE no > ?", (noted,))
+        # Passages and EPCIS events were told when they happened.
+        execute("UPDATE change SET c = NULL WHERE seq > ? AND kind = ?", (newest, Kind.PASSAGE))
+        execute("DELETE FROM change WHERE seq > ? AND kind = ?", (newest, Kind.EPCIS))
         hub_link.update(recovering=json.dumps(following))
 
 
