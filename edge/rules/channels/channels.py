@@ -19,10 +19,6 @@ from edge.rules.channels.kinds import KINDS
 from edge.texts import N_
 from edge.validation import json_text
 
-_AT_WORK = (
-    "is_test_requested OR "
-    "(disabled_at IS NULL AND EXISTS (SELECT 1 FROM channel_message WHERE channel_no = channel.no))"
-)
 TROUBLE_AFTER = clock.HOUR  # tolerates a restart of the mail server
 
 
@@ -170,12 +166,8 @@ def has_channels() -> bool:
 
 def at_work() -> list[Channel]:
     """Return the channels with a message or a test to send. For the worker only."""
-    return KIND.where(_AT_WORK, order="no")
-
-
-def find_at_work(no: int) -> Channel | None:
-    """Return one channel if it has a message or a test to send. For the worker only."""
-    return next(iter(KIND.where(f"no = ? AND ({_AT_WORK})", no)), None)
+    waits = "EXISTS (SELECT 1 FROM channel_message WHERE channel_no = channel.no)"
+    return KIND.where(f"is_test_requested OR (disabled_at IS NULL AND {waits})", order="no")
 
 
 def troubles() -> list[str]:

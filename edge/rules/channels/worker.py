@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property, partial
 from itertools import takewhile
@@ -40,21 +41,16 @@ MAX_ERROR = 300
 MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
 
 
+@dataclass
 class Messages:
-    """The messages of all channels, for the threads that deliver."""
+    """The messages of all channels, for the threads that deliver.
 
-    def __init__(
-        self,
-        zone: Callable[[], tzinfo],
-        authority_file: Path | None = None,
-        enqueue_due: Callable[[int, tzinfo], object] = lambda *_: None,
-    ) -> None:
-        """`authority_file` has certificates to trust in addition to the system's. `enqueue_due` queues lists that are
-        due.
-        """
-        self._enqueue_due = enqueue_due
-        self._zone = zone
-        self._authority_file = authority_file
+    `authority_file` has certificates to trust in addition to the system's. `enqueue_due` queues lists that are due.
+    """
+
+    zone: Callable[[], tzinfo]
+    authority_file: Path | None = None
+    enqueue_due: Callable[[int, tzinfo], object] = lambda *_: None
 
     def due(self) -> Iterator[Turn]:
         """Yield a turn for each channel that may have something to send, and one for the lists."""
@@ -65,12 +61,12 @@ class Messages:
             yield Turn(row.organization_id, ("channel", row.no), row.name, partial(self._serve, row.no))
 
     def _enqueue_lists(self) -> bool:
-        self._enqueue_due(clock.now(), self._zone())
+        self.enqueue_due(clock.now(), self.zone())
         return False
 
     def _serve(self, no: int) -> bool:
         """Send what is due in one piece. Returns True if it was delivered, so that more may be due."""
-        row = channels.find_at_work(no)  # it may have been queued before its last delivery was recorded
+        row = next((one for one in channels.at_work() if one.no == no), None)  # it may have changed in the queue
         if row is None:
             return False
         if row.is_test_requested:
@@ -93,7 +89,7 @@ class Messages:
 
     def _ready(self, row: Channel, waiting: list[Waiting], now: int) -> list[Waiting]:
         """Return the messages to send in one piece: all of a digest, or the first one."""
-        zone = self._zone()
+        zone = self.zone()
         if not waiting or schedule.is_quiet(now, row.schedule, zone):
             return []
         first = waiting[0].enqueued_at
@@ -105,7 +101,7 @@ class Messages:
         return waiting if row.digest or len(waiting) > MOST_SINGLE else waiting[:1]
 
     def _outgoing(self, row: Channel, rows: list[Waiting], now: int) -> Outgoing:
-        zone = self._zone()
+        zone = self.zone()
         entries = [Entry(one.message, schedule.is_late(one.enqueued_at, row.schedule, zone, now)) for one in rows]
         outgoing = compose.outgoing(f"edge.{fingerprint()}.{row.no}.{rows[0].number}", entries, zone)
         return outgoing._replace(attachment=outbox.file_of(rows[0].number)) if rows[0].has_file else outgoing
@@ -121,7 +117,7 @@ class Messages:
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         """Take 30 ms and 1 MB for the first channel."""
-        return trust(self._authority_file)
+        return trust(self.authority_file)
 
 
 def record(row: Channel, rows: Sequence[Waiting], outcome: Outcome, now: int) -> None:

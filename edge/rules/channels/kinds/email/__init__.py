@@ -79,7 +79,7 @@ def _address(field: str, text: str) -> str:
 def _facts(stored: Settings) -> Facts:
     encryption = {Security.STARTTLS: "STARTTLS", Security.TLS: "TLS", Security.NONE: fill(N_("not encrypted"))}
     server = f"{stored['host']}:{stored.get('port', '')}"
-    security = encryption.get(stored.get("security", Security.NONE), "")
+    security = encryption.get(stored.get("security", ""), "")
     return [
         (N_("Recipients"), ", ".join(stored.get("recipients", ()))),
         (N_("Mail server"), fill("%(server)s, %(security)s", server=server, security=security)),
