@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 MOST = 10_000
+PERSON = "person:"  # begin of the name of somebody who uses the pages
 
 
 class Caller(NamedTuple):

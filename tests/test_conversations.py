@@ -26,6 +26,7 @@ from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 from edge.runtime import readiness
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError
+from tests.conftest import Cast
 from tests.ingest.subscribed import SOON, Handler, subscribed
 from tests.service import wait_for
 
@@ -91,7 +92,7 @@ def test_a_stop_and_a_restart_without_a_conversation_let_nobody_wait(folder: Pat
     assert readiness.check_partners().ok
 
 
-def test_an_answer_that_is_still_being_used_counts(folder: Path, time: list[float]) -> None:
+def test_an_answer_that_is_still_being_used_counts(folder: Path, time: list[float], store: Path) -> None:
     with talking(MAIL):
         pass
     time[0] += LINGER_SECONDS - 1
@@ -187,3 +188,15 @@ def test_the_main_broker_waits_for_a_short_time(folder: Path, partner: Partner) 
         wait_for(lambda: "ended unexpectedly" in subscriber.state().problem, SOON)
         assert not partner.marks
     assert sessions.Broker("mqtt://127.0.0.1", "edge").address.longest_wait < LONGEST_SECONDS / 100
+
+
+def test_one_organization_does_not_see_the_partners_of_another(folder: Path, time: list[float], cast: Cast) -> None:
+    with talking(MAIL):
+        pass
+    time[0] += LINGER_SECONDS - 1
+    conversations.close_marks()
+    crash(folder)
+    assert seconds_of(MAIL) == FIRST_SECONDS
+    check = readiness.check_partners()
+    assert not check.ok
+    assert MAIL not in check.detail

@@ -10,14 +10,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from edge.bulk.import_columns import BETWEEN_TAGS, DECLARED, PROPERTY, TIMES, time_of
-from edge.errors import EdgeError
+from edge.errors import EdgeError, Invalid
 from edge.readers.reader_import import port_of
 from edge.readers.reader_table import OF_READER
 from edge.records.csv_import import NewRecord
 from edge.records.csv_import_tags import KINDS, line_of
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag
-from edge.texts import N_, fill
+from edge.texts import N_, Count, fill
 from edge.validation import table_files, values
 from edge.validation.imported_rows import (
     collected,
@@ -33,6 +33,7 @@ from edge.validation.tables import Line, RawRow
 from edge.validation.values import MAX_TAGS, TAG_TYPES
 
 PREVIEWED = 5  # rows
+MOST_FAULTY = 2_000  # rows; the reasons of one take up to 5 KB
 LONGEST_PORT = 100
 
 
@@ -63,10 +64,16 @@ def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int
     """Return a record for each row, with its errors. Raises Invalid if there are too many tags."""
     convert, identities = _KINDS[reading.kind]
     records = []
-    count = len(rows) * len(reading.columns)
+    count, faulty = len(rows) * len(reading.columns), 0
     for number, row in enumerate(rows, 1):
         records.append(convert(reading, row.line(reading.columns)))
         count += len(records[-1].tags)
+        faulty += bool(records[-1].fault)
+        if faulty > MOST_FAULTY:
+            message = N_("More than %(number)s rows have errors. The first one, in line %(line)s: %(error)s")
+            first = next(one for one in records if one.fault)
+            fault = fill(message, number=Count(MOST_FAULTY), line=first.line, error=unpack(first.fault))
+            raise Invalid.one("file", "too_large", fault)
         if count > table_files.MOST_VALUES:
             raise table_files.too_many_values(N_("There are more than %(number)s cells and tags; split the file"))
         if number % 100 == 0:

@@ -114,7 +114,7 @@ def _write(stream: BinaryIO, settings: Path, data: BinaryIO, names: Names) -> li
             for member in given:
                 name = Path(member.name).name
                 known = name if name in KEYS else DATABASE
-                content = given.extractfile(member) if member.isreg() else None
+                content = given.extractfile(member) if member.isreg() and not member.issparse() else None
                 if content and f"data/{known}" not in digests:
                     digests[f"data/{known}"] = _add(archive, f"data/{known}", member.size, content)
         manifest = {

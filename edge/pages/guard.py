@@ -141,7 +141,7 @@ def identify() -> None:
     if g.session:
         if POLLED not in request.headers:
             sessions.note_use(g.session, hash_secret(cookie))
-        known_callers.note(cookie, f"person:{g.session.person_id}", g.session.organization_id)
+        known_callers.note(cookie, f"{known_callers.PERSON}{g.session.person_id}", g.session.organization_id)
         share_processor(g.session.organization_id if known_callers.are_several() else None)
         request_context().actor = f"person:{g.session.person_id}"
         hide_people(tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role))

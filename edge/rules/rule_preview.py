@@ -15,6 +15,7 @@ from edge.database.connection import execute, reading
 from edge.doors import passage_report
 from edge.doors.passage_rule import Direction
 from edge.events.log import EventKind
+from edge.memory_budget import MB, WORK
 from edge.rules.rule_assets import MATCHES, locations_below, values_of
 from edge.rules.rules import OF_NUMBER, Condition, Rule
 from edge.rules.states import is_beyond
@@ -22,6 +23,7 @@ from edge.tracking.flows import Stay, stays_since
 
 DAYS = 7
 MOST_STAYS = 300_000
+_BYTES_OF_STAYS = 64 * MB
 MOST_LISTED = 50
 
 
@@ -77,8 +79,10 @@ def preview(rule: Rule, zone: tzinfo, now: int | None = None) -> Preview:
         if rule.kind is Condition.PASSES:
             occurred, is_complete = _passages(scope, assets), True
         else:
-            stays, is_complete = _stays(scope, assets)
-            occurred = list(_crowds(scope, stays) if rule.kind in OF_NUMBER else _moves(scope, stays))
+            with WORK.holding(_BYTES_OF_STAYS):
+                stays, is_complete = _stays(scope, assets)
+                occurred = list(_crowds(scope, stays) if rule.kind in OF_NUMBER else _moves(scope, stays))
+                del stays
     fired = [one for one in occurred if since <= one.at <= until and rule.fields.is_on(one.at, zone)]
     newest = nlargest(MOST_LISTED, fired, key=attrgetter("at"))
     named = [one._replace(name=rule.place_name if one.asset_id is None else assets[one.asset_id]) for one in newest]

@@ -193,7 +193,7 @@ def check_partners() -> Check:
     """Fail while edge does not connect to a partner because it ended unexpectedly during a conversation with it."""
     conversations.close_marks()
     waits = [fill(WAITS, partner=partner, seconds=left) for partner, left in sorted(conversations.waiting().items())]
-    return Check("partners", not waits, joined(waits) if waits else N_("edge connects to all of them"))
+    return Check("partners", not waits, _of_organizations(waits) or N_("edge connects to all of them"))
 
 
 def check_outputs(worker: OutputsWorker) -> Check:

@@ -25,7 +25,7 @@ from collections import Counter, deque
 from typing import Any
 
 from edge import known_callers
-from edge.known_callers import Caller
+from edge.known_callers import PERSON, Caller
 from edge.rate_limits import RESERVED, count_down
 
 MAX_LEAD_SECONDS = 0.005
@@ -33,6 +33,7 @@ PROBE = "/healthz"
 _READS = ("GET", "HEAD", "OPTIONS")
 _SESSION = re.compile(r"edge_session=([^;]*)")
 _OTHERS = "\0"  # no caller has this name
+_MOST_OF_PERSON = 3  # the largest pages take 50 MB each while they are made
 _LEAST_THREADS = 4  # with fewer, none is kept free for other organizations
 
 log = logging.getLogger(__name__)
@@ -167,6 +168,8 @@ class Workers:
     def _most_of(self, caller: Caller) -> int:
         """Return how many threads a caller may occupy. With few of them, unknown ones of one network may use all."""
         is_stranger = caller.organization_id is None
+        if caller.name.startswith(PERSON) and self._count >= _LEAST_THREADS:
+            return _MOST_OF_PERSON
         return self._count if is_stranger and self._count < _LEAST_THREADS else max(1, self._count - RESERVED)
 
     def _has_thread(self, organization_id: int | None) -> bool:

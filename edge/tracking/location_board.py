@@ -36,8 +36,11 @@ FROM location l WHERE l.organization_id = ?
 """
 
 
+LONGEST_CHOICE = 80  # characters of a name in a list of all locations
+
+
 class Choice(NamedTuple):
-    """A live location in the tree, to choose from."""
+    """A live location in the tree, to choose from. A long name is cut."""
 
     id: int
     name: str
@@ -47,7 +50,11 @@ class Choice(NamedTuple):
 def choices(organization_id: int) -> list[Choice]:
     """Return all live locations in the order of the tree, without the counts, which take longer."""
     rows = execute(_LOCATIONS, (organization_id,)).fetchall()
-    return [Choice(row[0], row[2], depth) for row, depth in _depth_first(_by_parent(rows))]
+    return [Choice(row[0], _cut(row[2]), depth) for row, depth in _depth_first(_by_parent(rows))]
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_CHOICE else f"{name[: LONGEST_CHOICE - 1]}…"
 
 
 def tree(organization_id: int) -> list[Branch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from click.testing import CliRunner, Result
@@ -47,8 +48,11 @@ class Box:
         self.identity.write_text(private)
 
     def pack(self, data: dict[str, bytes] = DATA) -> list[str]:
+        return self.pack_stream(io.BytesIO(tar_of(data)))
+
+    def pack_stream(self, data: BinaryIO) -> list[str]:
         names = Names("box1", "edge-hall7", ("192.0.2.7", "2001:db8::7"))
-        return disaster.pack(self.settings, io.BytesIO(tar_of(data)), self.file, self.recipient, names)
+        return disaster.pack(self.settings, data, self.file, self.recipient, names)
 
     def unpack(self) -> list[str]:
         return disaster.unpack(self.file, self.identity, self.target)
@@ -144,6 +148,19 @@ def test_links_and_sparse_files_are_refused(box: Box, kind: bytes) -> None:
     with pytest.raises(Corrupt, match="unknown file"):
         box.unpack()
     assert not (box.target / "data" / disaster.DATABASE).exists()
+
+
+def test_a_sparse_file_of_the_service_is_not_packed(box: Box) -> None:
+    """Regression: 2 KB from the service's user filled the disk that root writes to."""
+    given = io.BytesIO()
+    with tarfile.open(fileobj=given, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        archive.addfile(tarfile.TarInfo("edge-1.db.gz"))
+    content = bytearray(given.getvalue())
+    content[156:157] = tarfile.GNUTYPE_SPARSE
+    content[483:495] = b"%011o\0" % (1 << 20)
+    content[148:156] = b"%06o\0 " % (sum(content[:148]) + 8 * 32 + sum(content[156:512]))
+    with pytest.raises(SetupError, match=r"database\.db\.gz cannot be read"):
+        box.pack_stream(io.BytesIO(bytes(content)))
 
 
 def edge(*arguments: str, given: bytes = b"") -> Result:

@@ -369,3 +369,20 @@ def test_requests_that_waited_for_a_stranger_are_answered_once_the_credential_is
         known_callers.note("Bearer new", "key 1", 1)
         go_on.set()
         assert all(task.ended.wait(LONG) for task in waiting)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_person_has_at_most_three_pages_made_at_once() -> None:
+    """Regression: six of the largest pages of one person took more memory than the service has."""
+    known_callers.note("Bearer olga", f"{known_callers.PERSON}7", 1)
+    go = threading.Event()
+    with working(8) as crew:
+        tasks = [Task(work=lambda: go.wait(LONG), command="POST", caller="Bearer olga") for _ in range(6)]
+        for task in tasks:
+            crew.add_task(task)
+        other = Task(command="POST", caller="Bearer somebody")
+        crew.add_task(other)
+        assert other.ended.wait(LONG)
+        assert sum(task.begun.is_set() for task in tasks) == 3
+        go.set()
+        assert all(task.ended.wait(LONG) for task in tasks)

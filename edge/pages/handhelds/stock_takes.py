@@ -15,6 +15,7 @@ from edge.pages.handhelds import actions
 from edge.texts import N_
 from edge.validation import json_text
 
+MOST_SHOWN = 2_000  # lines with the same result on the page; the file has all
 TITLES = {
     "missing": N_("Missing"),
     "elsewhere": N_("Elsewhere"),
@@ -82,8 +83,9 @@ def show_stock_take(stock_take_id: str) -> str:
     take = _finished(stock_take_id)
     lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
     groups = [(result, title, [line for line in lines if line.result == result]) for result, title in TITLES.items()]
+    shown = [(result, title, len(group), group[:MOST_SHOWN]) for result, title, group in groups]
     devices = stock_takes.devices_at_sign_off(current_session().organization_id, stock_take_id)
-    return render_template("handhelds/stock-take.html", take=take, groups=groups, devices=devices)
+    return render_template("handhelds/stock-take.html", take=take, groups=shown, devices=devices)
 
 
 @viewers.get("/stock-takes/<stock_take_id>.csv")

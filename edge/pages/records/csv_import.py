@@ -199,8 +199,8 @@ def import_results(job_id: str) -> Response:
 def import_errors(job_id: str) -> Response:
     """Return the rows with errors as a table to correct and upload again."""
     job = _job(job_id)
-    reasons = {one.line: unpack(one.reason) for one in job.outcomes or () if one.result == FAULTY}
-    faulty = ((reasons[row.line], row.cells or {}) for row in job.records or () if row.line in reasons)
+    reasons = {one.line: one.reason for one in job.outcomes or () if one.result == FAULTY}
+    faulty = ((unpack(reasons[row.line]), row.cells or {}) for row in job.records or () if row.line in reasons)
     return errors_file(job.reading.names, faulty)
 
 

@@ -425,3 +425,12 @@ def test_only_a_device_asks_others_to_stop(sign_in_as: SignIn, site: Site, devic
     browser.send(f"/scan/stock-takes/{TAKE}", {"device": device, "asks": True})
     progress = browser.get(f"/scan/stock-takes/{TAKE}").get_json()
     assert progress["is_asked"] is False
+
+
+def test_a_long_sheet_is_shown_in_part(sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.pages.handhelds.stock_takes.MOST_SHOWN", 1)
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site, site.cage.id, site.pallet.id), FINISH)
+    page = browser.get(f"/stock-takes/{TAKE}").text
+    assert "1 more in the CSV file" in page
+    assert len(results(browser)) == 2

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC
+from html import unescape
 from typing import Any
 
 import pytest
@@ -746,3 +747,14 @@ def test_a_table_with_words_of_another_language_is_read_in_every_language(
     imported(browser, path)
     active = {row.external_key: bool(row.is_active) for row in assets.list_page(cast.acme, AssetFilter(), limit=9).rows}
     assert (active["BOX-1"], active["BOX-2"]) == (True, True)
+
+
+def test_a_table_full_of_errors_ends_at_the_first_thousands(
+    sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the reasons of 49,000 rows took all memory."""
+    monkeypatch.setattr("edge.bulk.import_rows.MOST_FAULTY", 3)
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, b"name,is_active\n" + b"A,perhaps\n" * 4)
+    page = browser.get(path).text
+    assert "More than 3 rows have errors. The first one, in line 2: is_active" in unescape(page)
