@@ -85,11 +85,11 @@ def made(cast: Cast) -> Made:
         Quality.READER,
     )
     record([seen], GAP)
-    while subscriptions.log_changes(is_needed=True):
-        pass
+    take_changes()
     execute("DELETE FROM carrier_load WHERE loaded_at > ?", (EPOCH + 8 * HOUR,))
     execute("UPDATE passage SET at = at + 60000000 WHERE at >= ?", (EPOCH + 6 * HOUR,))
     execute("DELETE FROM history WHERE quality = ?", (Quality.READER,))
+    take_changes()
     found = events(box)
     kinds = {
         (event["type"], event["action"], event.get("bizStep"), "errorDeclaration" in event, "bizLocation" in event)
@@ -97,6 +97,11 @@ def made(cast: Cast) -> Made:
     }
     assert len(kinds) == 12, kinds
     return Made(box, found)
+
+
+def take_changes() -> None:
+    while subscriptions.log_changes(is_needed=True):
+        pass
 
 
 @pytest.mark.node
