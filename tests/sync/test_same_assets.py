@@ -175,3 +175,22 @@ def test_an_asset_deleted_at_its_home_does_not_come_back_from_a_copy(company: Co
     company.assert_settled()
     for box in (hub, ber, ham):
         assert box.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == [], box.name
+
+
+def test_a_copy_that_a_site_took_for_lost_is_a_copy_again(company: Company) -> None:
+    """Model seed 7291. The hub's files were exchanged twice: it did not know its asset, and then as deleted."""
+    hub, ber = company.hub, company.ber
+    before = hub.copy_files()
+    asset = company.add(hub, "ONE")
+    with hub.in_use():
+        assets.delete(hub.actor, asset)
+    deleted = hub.copy_files()
+    with hub.in_use():
+        assets.restore(hub.actor, asset)
+    company.settle()
+    hub.copy_back(before)
+    ber.fetch()  # it learns that the hub does not know the asset
+    hub.copy_back(deleted)
+    company.assert_settled()
+    for box in (hub, ber):
+        assert box.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == [], box.name

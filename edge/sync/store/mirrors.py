@@ -203,7 +203,7 @@ def _take(peer: Peer, record: Record, aside: list[str]) -> None:
             conflict = _store(peer, record)
     except EdgeError as error:
         _set_aside(peer, record, error, aside)
-        _tell_home(peer, record, _known(peer, record))
+        _tell_home(peer, _known(peer, record))
         return
     execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, _label(record)))
     if conflict is None:
@@ -212,9 +212,9 @@ def _take(peer: Peer, record: Record, aside: list[str]) -> None:
         _keep_conflict(peer, record, conflict)
 
 
-def _tell_home(peer: Peer, record: Record, local: int | None) -> None:
-    """Queue the asset of another home that a site still sends as its own. Only so it learns of a deleted one."""
-    if peer.no != HUB and record.ref > 0 and local is not None and home_of(local) != peer.no:
+def _tell_home(peer: Peer, local: int | None) -> None:
+    """Queue the asset of another home that a site sends as its own, or as lost. Only so it learns of a deleted one."""
+    if peer.no != HUB and local is not None and home_of(local) != peer.no:
         change_feed.add_record(Kind.ASSET, local)
 
 
@@ -249,7 +249,7 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
     # At a site, a linked asset without a home is one that the hub had lost, see `keep_lost`.
     if local is not None and peer.no != HUB and home_of(local) != peer.no and not _is_waiting(peer, record):
         if _is_older(record, local):
-            _tell_home(peer, record, local)
+            _tell_home(peer, local)
             return None
         raise Conflict(f"it was changed at {peer.code}, which is no longer its home")
     if record.deleted_at is None and peer.no != HUB and record.ref > 0:

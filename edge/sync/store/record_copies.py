@@ -178,10 +178,9 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
 
 
 def live_copies(after: int, until: int | None) -> list[int]:
-    """Return the hub's ids of its live assets here and of those in conflict, in a range of ids. For sites."""
+    """Return the hub's ids of its live assets here, also lost ones and those in conflict, in a range. For sites."""
     rows = execute(
-        "SELECT remote_id FROM link JOIN mirror ON record_id = local_id AND mirror.peer = link.peer "
-        "JOIN asset ON asset.id = local_id AND (deleted_at IS NULL "
+        "SELECT remote_id FROM link JOIN asset ON asset.id = local_id AND (deleted_at IS NULL "
         "OR EXISTS (SELECT 1 FROM conflict c WHERE c.peer = link.peer AND c.remote_id = link.remote_id)) "
         "WHERE link.peer = ? AND remote_id > ? AND ifnull(remote_id <= ?, 1) ORDER BY remote_id",
         (HUB, after, until),
