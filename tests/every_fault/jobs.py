@@ -69,6 +69,7 @@ class Job:
     def build(self, disk: Path) -> None:
         """Make what is there before. The database is closed afterwards."""
         make_database(disk)
+        signing_key()  # made when the service starts
         self.fill(make_site(organizations.add_organization(shell(), "Acme").id))
 
     def fill(self, site: Site) -> None: ...
@@ -279,7 +280,6 @@ class SignIn(Job):
     """A sign-in with a password, then a page."""
 
     def fill(self, site: Site) -> None:
-        signing_key()  # made when the service starts
         people.add_person(
             shell(site.organization_id),
             "Ada",
