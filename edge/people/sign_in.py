@@ -33,6 +33,8 @@ from edge.texts import N_
 # account is kept per client, so attackers on other networks cannot lock out its owner.
 _by_account = Buckets(burst=10, per_second=1 / 60)
 _by_client = Buckets(burst=60, per_second=1 / 10)
+# Of an account over all networks: a program on this box can name any address, as the proxy does.
+_by_account_anywhere = Buckets(burst=300, per_second=300 / 86_400)
 # Wrong PINs on a handheld, for all people together. Without this limit, a thief could lock everybody's PINs.
 _pins_of_device = Buckets(burst=40, per_second=40 / 86_400)
 # Each sign-in on a shared handheld leaves a row for years, so nobody may sign in and out in a loop.
@@ -83,19 +85,25 @@ NO_SECRET = N_("Codes from your app no longer work because the server was restor
 
 
 class Attempts(NamedTuple):
-    """Rate limit keys of one account. `client` is None for a browser with a proof, which has its own limit."""
+    """Rate limit keys of one account: with the client, of the client, and of the account alone.
+
+    The last two are None for a browser with a proof, which has its own limit.
+    """
 
     account: str
     client: str | None
+    anywhere: str | None = None
+
+    def limits(self) -> list[tuple[Buckets, str]]:
+        limits = (_by_account, self.account), (_by_client, self.client), (_by_account_anywhere, self.anywhere)
+        return [(buckets, key) for buckets, key in limits if key]
 
     def wait_seconds(self) -> int:
-        client = _by_client.look(self.client).retry_after if self.client else 0
-        return max(_by_account.look(self.account).retry_after, client)
+        return max(buckets.look(key).retry_after for buckets, key in self.limits())
 
     def count_wrong(self) -> None:
-        _by_account.take(self.account)
-        if self.client:
-            _by_client.take(self.client)
+        for buckets, key in self.limits():
+            buckets.take(key)
 
     def forgive(self) -> None:
         _by_account.fill(self.account)
@@ -204,10 +212,8 @@ def _count_refused(compared: list[PersonRow], address: str, attempts: list[Attem
         sessions.refuse(person, None, address)
     if not compared:
         sessions.refuse(None, None, address)
-    for account in {attempt.account for attempt in attempts}:
-        _by_account.take(account)
-    for client in {attempt.client for attempt in attempts if attempt.client}:
-        _by_client.take(client)
+    for buckets, key in {limit for attempt in attempts for limit in attempt.limits()}:
+        buckets.take(key)
 
 
 def _match_password(compared: list[PersonRow], password: str) -> PersonRow | None:
@@ -223,7 +229,9 @@ def _match_password(compared: list[PersonRow], password: str) -> PersonRow | Non
 
 def _attempts(person: PersonRow, client: str, proof: str) -> Attempts:
     browser = known_browsers.limit_key(proof, person)
-    return Attempts(browser, None) if browser else Attempts(f"account:{person.id} {client}", client)
+    if browser:
+        return Attempts(browser, None)
+    return Attempts(f"account:{person.id} {client}", client, f"account:{person.id}")
 
 
 def _client(address: str, device: DeviceRow | None) -> str:

@@ -152,6 +152,7 @@ def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
     for throttle in (
         web_sessions._by_account,
+        web_sessions._by_account_anywhere,
         web_sessions._by_client,
         web_sessions._pins_of_device,
         web_sessions._sign_ins_of_device,

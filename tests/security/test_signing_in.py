@@ -101,6 +101,12 @@ def test_a_network_is_counted_over_all_accounts(ada: PersonRow) -> None:
     assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
 
 
+def test_an_account_is_counted_over_all_networks(ada: PersonRow) -> None:
+    """A program on the box can name another address each time."""
+    tried = [attempt("wrong", f"10.{n // 200}.{n % 200}.1") for n in range(330)]
+    assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 300
+
+
 def test_an_invalid_address_is_a_client_network_of_its_own() -> None:
     assert client_network("unknown") == "unknown"
     assert (
