@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import cast
 
 from flask import Response
 
@@ -11,7 +10,7 @@ from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import apply_patch, filters_of, list_arguments, new_tag, new_tags, reserve_until, without_tags
 from edge.records import assets
-from edge.records.assets import AssetChanges, AssetFields, AssetFilter
+from edge.records.assets import AssetFilter
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Assets", "assets:read", "assets:write"
@@ -31,7 +30,7 @@ def list_assets(call: Call) -> Response:
 @operation("POST", "/assets", tag=TAG, scope=WRITE, body=bodies.ASSET_CREATE, status=201, answer="Asset", errors=(409,))
 def create_asset(call: Call) -> Response:
     """Create an asset"""
-    fields = cast(AssetFields, without_tags(call.body))
+    fields = without_tags(call.body)
     row = assets.create(call.actor, **fields, tags=new_tags(call.body))
     return responses.created(serializers.asset(row), f"/assets/{row.id}")
 
@@ -50,7 +49,7 @@ def update_asset(call: Call) -> Response:
         bodies.ASSET_PATCH,
         call.body,
         lambda: assets.get(call.organization_id, asset_id),
-        lambda changes, check: assets.patch(call.actor, asset_id, cast(AssetChanges, changes), check),
+        lambda changes, check: assets.patch(call.actor, asset_id, changes, check),
     )
     return responses.one(serializers.asset(row))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, cast
+from typing import Any
 
 from flask import Response
 
@@ -14,7 +14,7 @@ from edge.api.records import apply_patch, filters_of, list_arguments, new_tag, n
 from edge.database.lists import Page
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
-from edge.records.locations import LocationChanges, LocationFields, LocationFilter, LocationRow
+from edge.records.locations import LocationFilter, LocationRow
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Locations", "locations:read", "locations:write"
@@ -39,7 +39,7 @@ def list_locations(call: Call) -> Response:
 )  # fmt: skip
 def create_location(call: Call) -> Response:
     """Create a location"""
-    fields = cast(LocationFields, without_parent(without_tags(call.body)))
+    fields = without_parent(without_tags(call.body))
     row = locations.create(call.actor, **fields, parent=parent_of(call.body), tags=new_tags(call.body))
     return responses.created(serializers.location(row), f"/locations/{row.id}")
 
@@ -56,7 +56,7 @@ def update_location(call: Call) -> Response:
     location_id = call.path["location_id"]
 
     def patch(changes: dict[str, Any], check: Callable[[LocationRow], None]) -> LocationRow:
-        columns = cast(LocationChanges, without_parent(changes))
+        columns = without_parent(changes)
         return locations.patch(call.actor, location_id, columns, check, parent_of(changes))
 
     row = apply_patch(bodies.LOCATION_PATCH, call.body, lambda: locations.get(call.organization_id, location_id), patch)

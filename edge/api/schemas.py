@@ -9,7 +9,8 @@ from typing import Any
 from edge.api.envelope import KINDS
 from edge.api.field_meanings import explained
 from edge.validation import values
-from edge.validation.bodies import DESCRIPTION_SCHEMA, ID_SCHEMA, KEY_SCHEMA, NAME_SCHEMA, TAG_VALUE_SCHEMA
+from edge.validation.bodies import ID_SCHEMA, KEY_SCHEMA, TAG_VALUE_SCHEMA, fields_of
+from edge.validation.body import Field
 
 Schema = dict[str, Any]
 
@@ -97,17 +98,20 @@ TIME = text(format="date-time", example="2026-03-02T08:15:30.412Z")
 SECONDS = number(0, values.MAX_INT64)
 TAGS = {kind: f"{kind.title()}Tag" for kind in values.TAG_TYPES}  # schemas by type
 
-_IDENTITY = {"id": set_by_server(ID), "external_key": KEY, "name": text(**NAME_SCHEMA)}
-_TEXTS = {"description": nullable(text(**DESCRIPTION_SCHEMA)), "is_active": {"type": "boolean"}}
-_TIMES = {
-    "valid_from": TIME,
-    "valid_to": nullable(TIME),
-    "created_at": set_by_server(TIME),
-    "updated_at": set_by_server(TIME),
-    "deleted_at": set_by_server(nullable(TIME)),
-}
-_METADATA = {"metadata": {"type": "object", "additionalProperties": True}}
-_PARENT = {"parent_id": nullable(ID), "parent_external_key": nullable(KEY)}
+
+def _view(about: str, kind: str) -> Schema:
+    """Return the schema of an asset or location in answers."""
+    fields = {field.name: _shown(field) for field in fields_of(kind)}
+    dates = {"created_at": TIME, "updated_at": TIME, "deleted_at": nullable(TIME)}
+    by_server = {name: set_by_server(schema) for name, schema in {"id": ID, **dates}.items()}
+    return record(about, id=by_server.pop("id"), **fields, **by_server, tags=many("Tag"))
+
+
+def _shown(field: Field) -> Schema:
+    schema = TIME if field.is_time else {"type": field.type, **field.schema}
+    return nullable(schema) if field.is_nullable else schema
+
+
 _COUNT = number(0, 2**31 - 1, "int32")
 _JSON_TYPE = text(enum=["boolean", "number", "string", "array", "object", "null"])
 _PARAMS: Schema = {
@@ -137,8 +141,8 @@ SCHEMAS: dict[str, Schema] = {
         )
         for kind, name in TAGS.items()
     },
-    "AssetView": record("A tracked object", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
-    "LocationView": record("A place where assets can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
+    "AssetView": _view("A tracked object", "asset"),
+    "LocationView": _view("A place where assets can be", "location"),
     "AssetLocationItem": record(
         "Latest location of one asset",
         asset_id=ID,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
@@ -13,7 +13,6 @@ from edge.errors import Conflict, EdgeError, Invalid
 from edge.handhelds import scans
 from edge.handhelds.scans import Result, Submitted
 from edge.records import assets, lookup
-from edge.records.assets import AssetChanges
 from edge.records.external_keys import check_window
 from edge.records.kept_elsewhere import refusal
 from edge.records.tags import NewTag
@@ -187,22 +186,22 @@ def _move(actor: Actor, change: BulkChange, job_id: str, started_at: int, asset_
         raise Conflict(answer.reason or N_("the location is retired"))
 
 
-def _patch(organization_id: int, change: BulkChange, asset_id: int) -> AssetChanges:
+def _patch(organization_id: int, change: BulkChange, asset_id: int) -> dict[str, Any]:
     if change.is_property:
         return _with_property(change, assets.get(organization_id, asset_id).metadata)
     return _column(change)
 
 
-def _column(change: BulkChange) -> AssetChanges:
+def _column(change: BulkChange) -> dict[str, Any]:
     value: Any = bool(change.value) if change.field == "is_active" else change.value
-    return cast(AssetChanges, {change.field: value})
+    return {change.field: value}
 
 
-def _with_property(change: BulkChange, metadata: str) -> AssetChanges:
+def _with_property(change: BulkChange, metadata: str) -> dict[str, Any]:
     """Return the metadata with the property set or removed. Other properties stay exactly as they are."""
     properties = strict_json.parse(metadata.encode())
     if change.value is None:
         properties.pop(change.field, None)
     else:
         properties[change.field] = change.value
-    return cast(AssetChanges, judge(ASSET_PATCH, {"metadata": properties}))
+    return judge(ASSET_PATCH, {"metadata": properties})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
@@ -16,7 +16,9 @@ from edge.records.csv_import import ROOT
 from edge.records.csv_import_tags import KINDS
 from edge.texts import N_, fill
 from edge.tracking.signal_strength import AntennaKind
-from edge.validation import bodies, strict_json, values
+from edge.validation import strict_json, values
+from edge.validation.bodies import OWN_FIELDS, fields_of
+from edge.validation.body import Field
 from edge.validation.imported_rows import yes_or_no
 from edge.validation.topics import check_filter
 from edge.validation.values import MAX_TEXT, TAG_TYPES
@@ -79,10 +81,6 @@ def time_of(name: str, cell: str, zone: tzinfo) -> str:
         raise Invalid.one(name, "invalid_value", message) from None
 
 
-def _moment(name: str, cell: str, zone: tzinfo) -> Any:
-    return bodies.ASSET_CREATE.fields[name].check(name, time_of(name, cell, zone))
-
-
 class Column(NamedTuple):
     """A column of a table. An empty cell of a column that `is_cleared` gives the field the value `empty`, if chosen.
 
@@ -98,32 +96,42 @@ class Column(NamedTuple):
     is_code: bool = False
 
 
-def _common(key: str, name: str, description: str, begins: str) -> tuple[Column, ...]:
-    return (
-        Column("external_key", _by(values.external_key), key, is_code=True),
-        Column("name", _by(values.name), name),
-        Column("description", _by(values.description), description, is_cleared=True),
-        Column("is_active", _yes_or_no, "yes"),
-        Column("valid_from", _moment, begins),
-        Column("valid_to", _moment, is_cleared=True),
-    )
+def _of_record(kind: str, **examples: str) -> Iterator[Column]:
+    """Return the columns of a kind of record: those of both kinds, its own, and its tags."""
+    declared = fields_of(kind)
+    for field in sorted(declared, key=OWN_FIELDS[kind].__contains__):
+        if field.type != "integer":  # a parent is named by its key
+            is_cleared = field.is_nullable or field.type == "object"
+            empty = {"metadata": "{}", "parent_external_key": ROOT}.get(field.name)
+            is_code = field.check is values.external_key
+            yield Column(field.name, _parse_of(field), examples.get(field.name, ""), False, is_cleared, empty, is_code)
+    for tag_type in TAG_TYPES:
+        yield Column(tag_type, example=examples.get(tag_type, ""), is_code=True)
 
 
-def _tags(**examples: str) -> tuple[Column, ...]:
-    return tuple(Column(kind, example=examples.get(kind, ""), is_code=True) for kind in TAG_TYPES)
+def _parse_of(field: Field) -> Parse:
+    if field.is_time:
+        return lambda name, cell, zone: field.check(name, time_of(name, cell, zone))
+    return {"boolean": _yes_or_no, "object": _metadata}.get(field.type or "") or _by(field.check)
 
 
 _EPC, _LIST = "3074257BF7194E4000001A85", N_("An antenna is one of %(kinds)s")
 DECLARED: Mapping[str, Sequence[Column]] = {
-    "asset": (
-        *_common("PALLET-71", "Pallet 71", "Blue, for bottles", _EXAMPLE_OF_TIME),
-        Column("metadata", _metadata, '{"color":"blue"}', is_cleared=True, empty="{}"),
-        *_tags(rfid=_EPC, barcode="4006381333931"),
+    "asset": tuple(
+        _of_record(
+            "asset",
+            external_key="PALLET-71",
+            name="Pallet 71",
+            description="Blue, for bottles",
+            is_active="yes",
+            valid_from=_EXAMPLE_OF_TIME,
+            metadata='{"color":"blue"}',
+            rfid=_EPC,
+            barcode="4006381333931",
+        )
     ),
-    "location": (
-        *_common("DOCK-1", "Dock 1", "", ""),
-        Column(*("parent_external_key", _by(values.external_key), "HALL-1"), is_cleared=True, empty=ROOT, is_code=True),
-        *_tags(),
+    "location": tuple(
+        _of_record("location", external_key="DOCK-1", name="Dock 1", is_active="yes", parent_external_key="HALL-1")
     ),
     "tag": (
         Column("kind", _one_of(KINDS, N_("kind must be asset or location, not %(value)s")), "asset"),

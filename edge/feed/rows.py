@@ -14,6 +14,7 @@ from edge import clock
 from edge.database.connection import execute
 from edge.tracking import history_engine
 from edge.validation import json_text
+from edge.validation.bodies import fields_of
 
 DIRECTIONS = ("unknown", "in", "out", "turned back", "withdrawn")
 Line = dict[str, Any]
@@ -72,10 +73,11 @@ def doors(scope: Scope, ids: Iterable[int]) -> list[Line]:
     ]
 
 
-_TIMES = ("valid_from", "valid_to", "created_at", "updated_at", "deleted_at")
+_DATES = ("created_at", "updated_at", "deleted_at")
+_TIMES = ("valid_from", "valid_to", *_DATES)
 _COLUMNS = {
-    "location": ("id", "parent_id", "external_key", "name", "description", "is_active", *_TIMES),
-    "asset": ("id", "external_key", "name", "description", "is_active", "metadata", *_TIMES),
+    kind: (*first, *(one.name for one in fields_of(kind) if not one.name.startswith("parent_")), *_DATES)
+    for kind, first in (("location", ("id", "parent_id")), ("asset", ("id",)))
 }
 
 

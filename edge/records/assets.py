@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Required, Unpack
+from typing import Any, NamedTuple
 
 from edge.audit import quotas
 from edge.audit.actors import Actor
@@ -19,7 +19,7 @@ from edge.records import former_people, record, search, tagging, tags
 from edge.records.external_keys import ASSET_KEYS, is_key_taken, next_update
 from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
-from edge.records.record import Kind
+from edge.records.record import Changes, Kind
 from edge.records.tags import NewTag, TagRow, from_json, is_taken, match_key
 from edge.texts import N_, fill
 
@@ -47,23 +47,6 @@ class AssetRow(NamedTuple):
     tags: Sequence[TagRow] = ()
 
 
-class _AssetOptional(record.OptionalFields, total=False):
-    metadata: str
-
-
-class AssetChanges(_AssetOptional, total=False):
-    """The columns that a patch may set. `metadata` is compact JSON text."""
-
-    name: str
-
-
-class AssetFields(_AssetOptional, total=False):
-    """The arguments of `create` with these names. `metadata` is compact JSON text."""
-
-    name: Required[str]
-    external_key: str | None
-
-
 class AssetFilter(NamedTuple):
     """Filters of a list. Empty filters and None match everything."""
 
@@ -86,10 +69,7 @@ _LIST_SOURCE = Source(
     "a.id",
     tagged="asset",
 )
-_GET = (
-    f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('asset', 'a.id')} FROM asset a "
-    "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL"
-)
+SELECT_ASSETS = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('asset', 'a.id')} FROM asset a"
 
 INSERT_ASSET = (
     f"INSERT INTO asset ({', '.join(AssetRow._fields[:-1])}, organization_id, key_number) "
@@ -97,8 +77,8 @@ INSERT_ASSET = (
 )
 
 
-def create(actor: Actor, *, tags: Sequence[NewTag] = (), **fields: Unpack[AssetFields]) -> AssetRow:
-    """Create an asset. Without `external_key`, a key is generated (interface: Auto-mint).
+def create(actor: Actor, *, tags: Sequence[NewTag] = (), **fields: Any) -> AssetRow:
+    """Create an asset with these columns. Without `external_key`, a key is generated (interface: Auto-mint).
 
     Raises Conflict if the key or a tag is taken, Invalid for a bad window.
     """
@@ -107,7 +87,8 @@ def create(actor: Actor, *, tags: Sequence[NewTag] = (), **fields: Unpack[AssetF
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
     """Return a live asset, also outside its window. Raises NotFound."""
-    row = execute(_GET, (asset_id, organization_id)).fetchone()
+    sql = f"{SELECT_ASSETS} WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL"
+    row = execute(sql, (asset_id, organization_id)).fetchone()
     if row is None:
         raise NotFound("asset not found")
     return AssetRow._make((*row[:-1], from_json(row[-1])))
@@ -154,15 +135,11 @@ def _charge_metadata(actor: Actor, current: AssetRow | None, columns: dict[str, 
         quotas.charge(actor, max(0, len(columns["metadata"]) - len(current.metadata if current else "")))
 
 
-KIND = Kind(
-    "asset", ASSET_KEYS, get, lambda row: {"metadata": row.metadata}, _charge_metadata, guard=former_people.kept
-)
+KIND = Kind("asset", ASSET_KEYS, get, _charge_metadata, guard=former_people.kept)
 subject_of, audit_fields = KIND.subject, KIND.audited
 
 
-def patch(
-    actor: Actor, asset_id: int, changes: AssetChanges, check: Callable[[AssetRow], None] | None = None
-) -> AssetRow:
+def patch(actor: Actor, asset_id: int, changes: Changes, check: Callable[[AssetRow], None] | None = None) -> AssetRow:
     """Change some columns. `check` gets the current row inside the transaction and raises to refuse the change.
 
     Raises NotFound, Conflict if the asset's home is another box, Forbidden if it is a person and would not be one.
@@ -181,7 +158,7 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
 def edit(
     actor: Actor,
     asset_id: int,
-    changes: AssetChanges,
+    changes: Changes,
     external_key: str,
     check: Callable[[AssetRow], None] | None = None,
 ) -> AssetRow:

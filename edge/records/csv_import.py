@@ -18,7 +18,7 @@ from edge.records.csv_import_assets import AssetPlan
 from edge.records.external_keys import MILLISECOND, check_window
 from edge.records.kept_elsewhere import check_home
 from edge.records.location_tree import NO_PARENT, UNSET, Parent
-from edge.records.locations import LocationChanges, LocationRow
+from edge.records.locations import LocationRow
 from edge.records.tags import NewTag, TagRow, is_taken
 from edge.texts import N_, fill, joined
 from edge.validation import strict_json, values
@@ -204,7 +204,7 @@ def _write_location(actor: Actor, record: NewRecord, checked: _CheckedRow) -> Ou
     is_moved = _is_moved(row, record)
     if plan.changes or is_moved:
         parent = Parent(UNSET, record.parent_key or None) if is_moved else NO_PARENT
-        locations.patch(actor, row.id, cast(LocationChanges, plan.changes), parent=parent)
+        locations.patch(actor, row.id, plan.changes, parent=parent)
     for old in plan.detached:
         locations.detach_tag(actor, row.id, old.id)
     for tag in plan.new_tags:

@@ -13,8 +13,10 @@ from edge.records import former_people, search, tagging, tags
 from edge.records.assets import INSERT_ASSET, AssetRow, audit_fields, subject_of
 from edge.records.external_keys import ASSET_KEYS, key_number, mint_key, moment, next_update
 from edge.records.tags import NewTag, PreparedTag, TagRow
+from edge.validation.bodies import fields_of
 
-_CHANGED = ("name", "description", "is_active", "metadata", "valid_from", "valid_to", "updated_at")
+_CHANGED = (*(field.name for field in fields_of("asset") if field.name != "external_key"), "updated_at")
+_NEW = dict.fromkeys(AssetRow._fields) | {"is_active": True, "metadata": "{}", "valid_from": 0, "tags": ()}
 
 
 class AssetPlan(NamedTuple):
@@ -66,8 +68,7 @@ def _draft(plan: AssetPlan, ids: Iterator[int], keys: Iterator[str]) -> Draft:
 
 
 def _new(asset_id: int, external_key: str, plan: AssetPlan) -> AssetRow:
-    row = AssetRow(asset_id, external_key, "", None, True, "{}", 0, None, 0, 0, deleted_at=None)
-    return row._replace(**plan.changes)
+    return AssetRow(**{**_NEW, **plan.changes, "id": asset_id, "external_key": external_key})
 
 
 def write(act: Act, drafts: Sequence[Draft]) -> None:

@@ -6,7 +6,7 @@ The functions expect validated values. Every write is one transaction and is rec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Required, Unpack
+from typing import Any, NamedTuple
 
 from blinker import Signal
 
@@ -20,7 +20,7 @@ from edge.records import location_tree, record, search, tags
 from edge.records.external_keys import LOCATION_KEYS
 from edge.records.listing import ListQuery, Reserve, Source, read_page, read_rows, uncounted, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
-from edge.records.record import Kind
+from edge.records.record import Changes, Kind
 from edge.records.tags import NewTag, TagRow, from_json
 from edge.texts import N_, fill
 from edge.validation import json_text
@@ -53,19 +53,6 @@ class LocationRow(NamedTuple):
     tags: Sequence[TagRow] = ()
 
 
-class LocationChanges(record.OptionalFields, total=False):
-    """The columns that a patch may set; parent and tags are passed separately."""
-
-    name: str
-
-
-class LocationFields(record.OptionalFields, total=False):
-    """The arguments of `create` with these names; parent and tags are passed separately."""
-
-    name: Required[str]
-    external_key: str | None
-
-
 class LocationFilter(NamedTuple):
     """Filters of a list. Empty filters and None match everything."""
 
@@ -86,10 +73,8 @@ _LIST_SOURCE = Source(_COLUMNS, _FROM, "l", "l.id", tagged="location")
 _SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')} FROM {_FROM}"
 
 
-def create(
-    actor: Actor, *, parent: Parent = NO_PARENT, tags: Sequence[NewTag] = (), **fields: Unpack[LocationFields]
-) -> LocationRow:
-    """Create a location. Without `external_key`, a key is generated (interface: Auto-mint).
+def create(actor: Actor, *, parent: Parent = NO_PARENT, tags: Sequence[NewTag] = (), **fields: Any) -> LocationRow:
+    """Create a location with these columns. Without `external_key`, a key is generated (interface: Auto-mint).
 
     Raises Conflict if the key or a tag is taken, Invalid for a bad parent or window.
     """
@@ -174,15 +159,13 @@ def _check_delete(location_id: int) -> None:
     location_deleting.send(location_id=location_id)
 
 
-KIND = Kind(
-    "location", LOCATION_KEYS, get, lambda row: {"parent": row.parent_external_key}, _resolve_parent, _check_delete
-)
+KIND = Kind("location", LOCATION_KEYS, get, _resolve_parent, _check_delete)
 
 
 def patch(
     actor: Actor,
     location_id: int,
-    changes: LocationChanges,
+    changes: Changes,
     check: Callable[[LocationRow], None] | None = None,
     parent: Parent = NO_PARENT,
 ) -> LocationRow:
@@ -207,7 +190,7 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
 def edit(
     actor: Actor,
     location_id: int,
-    changes: LocationChanges,
+    changes: Changes,
     external_key: str,
     parent: Parent = NO_PARENT,
     check: Callable[[LocationRow], None] | None = None,

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from edge import clock
 from edge.audit.actors import Actor
@@ -27,25 +27,28 @@ from edge.records.external_keys import (
 from edge.records.kept_elsewhere import changing
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, Owner, TagRow
+from edge.validation.bodies import OWN_FIELDS, fields_of
 
 Row = TypeVar("Row", bound=Any)
 SORTED_BY = ("external_key", "name", "created_at", "updated_at")
-_AUDITED = ("external_key", "name", "description")
+Changes = Mapping[str, Any]  # columns to set, with validated values
 
 
-class OptionalFields(TypedDict, total=False):
-    """Columns of both kinds that a new record need not have, and that a patch may set."""
+def _audited(kind: str) -> Iterator[tuple[str, str, Callable[[Any], Any] | None]]:
+    """Yield the name of each audited field, its column, and what makes its value readable."""
+    for field in fields_of(kind):
+        if field.name != "parent_id":
+            convert = clock.rfc3339 if field.is_time else bool if field.type == "boolean" else None
+            yield field.name.removesuffix("_external_key"), field.name, convert
 
-    description: str | None
-    is_active: bool
-    valid_from: int
-    valid_to: int | None
+
+_AUDITED = {kind: list(_audited(kind)) for kind in OWN_FIELDS}
 
 
 class Kind(NamedTuple, Generic[Row]):
     """Assets or locations.
 
-    `get` reads a live record. `own` returns the audited fields of this kind only. `prepare` gets the actor, the current
+    `get` reads a live record. `prepare` gets the actor, the current
     row (None for a new record) and the columns to write; it changes them or raises. `check_delete` raises if the record
     must stay. `guard` surrounds a change.
     """
@@ -53,7 +56,6 @@ class Kind(NamedTuple, Generic[Row]):
     owner: Owner
     keys: KeySeries
     get: Callable[[int, int], Row]
-    own: Callable[[Row], dict[str, Any]]
     prepare: Callable[[Actor, Row | None, dict[str, Any]], None]
     check_delete: Callable[[int], None] = lambda _: None
     guard: Callable[[Actor, Iterable[int]], AbstractContextManager[None]] = lambda *_: nullcontext()
@@ -62,14 +64,12 @@ class Kind(NamedTuple, Generic[Row]):
         return Subject(self.owner, row.id, f"{row.name} ({row.external_key})")
 
     def audited(self, row: Row) -> dict[str, Any]:
-        """Return the fields that the audit log records."""
-        return {
-            **{field: getattr(row, field) for field in _AUDITED},
-            "is_active": bool(row.is_active),
-            **self.own(row),
-            "valid_from": clock.rfc3339(row.valid_from),
-            "valid_to": row.valid_to and clock.rfc3339(row.valid_to),
-        }
+        """Return the fields that the audit log records. It names the parent of a location by its key."""
+        shown = {}
+        for name, column, convert in _AUDITED[self.owner]:
+            value = getattr(row, column)
+            shown[name] = convert(value) if convert and value is not None else value
+        return shown
 
     def indexed(self, organization_id: int, row: Row) -> Row:
         """Update the search index. Returns the row."""

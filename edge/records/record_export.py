@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 from edge.database.connection import execute
-from edge.records import tags
-from edge.records.tags import TagRow
+from edge.errors import NotFound
+from edge.records import locations
+from edge.records.assets import SELECT_ASSETS, AssetRow
+from edge.records.locations import LocationRow
+from edge.records.tags import TagRow, from_json
 
 _PAGE = 500  # records per query
 _PAGE_BYTES = 256 * 1024  # after which a page ends: one record can have 150 KB
-
-
-class Record(NamedTuple):
-    """A live asset or location. Assets have no parent, locations no metadata."""
-
-    id: int
-    external_key: str
-    name: str
-    description: str | None
-    is_active: bool
-    valid_from: int
-    valid_to: int | None
-    metadata: str
-    parent_external_key: str
-    tags: Sequence[TagRow]
-
-
-_ASSETS = f"""
-SELECT a.id, a.external_key, a.name, a.description, a.is_active, a.valid_from, a.valid_to, a.metadata, '',
-    {tags.tags_as_json("asset", "a.id")}
-FROM asset a WHERE a.organization_id = ? AND a.deleted_at IS NULL AND a.external_key > ?
-ORDER BY a.external_key LIMIT ?
-"""
+Record = AssetRow | LocationRow
+_ASSETS = (
+    f"{SELECT_ASSETS} WHERE a.organization_id = ? AND a.deleted_at IS NULL AND a.external_key > ? "
+    "ORDER BY a.external_key LIMIT ?"
+)
 # Depth first, so that each parent is in a row above.
 _LOCATION_IDS = """
 WITH RECURSIVE down (id, depth, key) AS (
@@ -44,12 +30,6 @@ WITH RECURSIVE down (id, depth, key) AS (
     ORDER BY 2 DESC, 3
 )
 SELECT id FROM down
-"""
-_LOCATION = f"""
-SELECT l.id, l.external_key, l.name, l.description, l.is_active, l.valid_from, l.valid_to, '{{}}',
-    ifnull(p.external_key, ''), {tags.tags_as_json("location", "l.id")}
-FROM location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL
-WHERE l.id = ? AND l.deleted_at IS NULL
 """
 
 
@@ -66,10 +46,10 @@ def tag_rows(organization_id: int) -> Iterator[tuple[str, str, str, str]]:
                 yield kind, record.external_key, tag.tag_type, tag.value
 
 
-def _assets(organization_id: int) -> Iterator[Record]:
+def _assets(organization_id: int) -> Iterator[AssetRow]:
     last = ""
     while page := _bounded_page(execute(_ASSETS, (organization_id, last, _PAGE))):
-        yield from (_record(row) for row in page)
+        yield from (AssetRow._make((*row[:-1], from_json(row[-1]))) for row in page)
         last = page[-1][1]
 
 
@@ -85,12 +65,7 @@ def _bounded_page(cursor: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
     return page
 
 
-def _locations(organization_id: int) -> Iterator[Record]:
-    for location_id in execute(_LOCATION_IDS, (organization_id,)).fetchall():
-        if row := execute(_LOCATION, location_id).fetchone():
-            yield _record(row)
-
-
-def _record(row: Sequence[object]) -> Record:
-    record = Record._make(row)
-    return record._replace(tags=tags.from_json(str(record.tags)))
+def _locations(organization_id: int) -> Iterator[LocationRow]:
+    for (location_id,) in execute(_LOCATION_IDS, (organization_id,)).fetchall():
+        with suppress(NotFound):  # deleted meanwhile
+            yield locations.get(organization_id, location_id)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.change_log import Kind
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations
-from edge.records.assets import AssetChanges
 from edge.records.location_tree import NO_PARENT, UNSET, Parent
-from edge.records.locations import LocationChanges
 from edge.records.tags import NewTag
 from edge.texts import N_
 from edge.upstream import content, counterparts, local_records, upstreams
@@ -82,9 +80,9 @@ def _change(actor: Actor, here: LocalRecord, sent: Mapping[str, Any], key: str, 
     changes = judge(body, decode(body, json.dumps(sent).encode()))
     key = judge(bodies.ASSET_RENAME, {"external_key": key})["external_key"]
     if here.kind is Kind.ASSET:
-        assets.edit(actor, here.id, cast(AssetChanges, changes), key)
+        assets.edit(actor, here.id, changes, key)
     else:
-        locations.edit(actor, here.id, cast(LocationChanges, changes), key, parent)
+        locations.edit(actor, here.id, changes, key, parent)
 
 
 def _parent(upstream_no: int, remote_id: int | None) -> Parent:

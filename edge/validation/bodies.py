@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -74,6 +74,17 @@ def _with_default(field: Field, value: Any) -> Field:
     return field._replace(schema={**field.schema, "default": value})
 
 
+VALID_FROM = _valid_from("omit the field")
+
+# Columns that only one kind of record has. Bodies, answers, audit log, tables, forms and the feed are made from these.
+OWN_FIELDS: Mapping[str, tuple[Field, ...]] = {"asset": (METADATA,), "location": PARENT}
+
+
+def fields_of(kind: str) -> tuple[Field, ...]:
+    """Return the fields of a record that clients set, in the order of its row."""
+    return (KEY, NAME, DESCRIPTION, IS_ACTIVE, *OWN_FIELDS[kind], VALID_FROM, VALID_TO)
+
+
 TAG = body(
     "TagRequest",
     Field("tag_type", "string", values.tag_type, {"enum": list(values.TAG_TYPES)}, is_required=True),
@@ -83,16 +94,17 @@ TAG = body(
 LOCATION_RENAME = body("RenameLocationRequest", KEY._replace(is_required=True))
 
 
-def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
+def _create(name: str, own: Sequence[Field], refused: tuple[str, ...] = ()) -> Body:
     tags = Field("tags", "array", values.tag_list, {"maxItems": values.MAX_TAGS}, is_nullable=True, items=TAG)
     is_active = _with_default(IS_ACTIVE, True)
     # A text default on a date-time breaks client generators, so the default is in the description.
     begins = _valid_from("omit the field", {"description": "The time of the request if absent"})
     common = (KEY, NAME._replace(is_required=True), DESCRIPTION, is_active, begins, VALID_TO, tags)
+    own = [_with_default(one, {}) if one.type == "object" else one for one in own]
     return body(name, *common, *own, refused=(*SERVER_MANAGED, *refused))
 
 
-def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
+def _patch(name: str, own: Sequence[Field], refused: tuple[str, ...] = ()) -> Body:
     server_managed = [
         Field(key, None, _as_is, schema, compare=read_back.server_managed) for key, schema in SERVER_MANAGED.items()
     ]
@@ -106,11 +118,11 @@ def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
     )
 
 
-ASSET_CREATE = _create("CreateAssetWithTagsRequest", _with_default(METADATA, {}), refused=ASSET_PLACE)
-ASSET_PATCH = _patch("UpdateAssetRequest", METADATA, refused=ASSET_PLACE)
-LOCATION_CREATE = _create("CreateLocationWithTagsRequest", *PARENT)
+ASSET_CREATE = _create("CreateAssetWithTagsRequest", OWN_FIELDS["asset"], refused=ASSET_PLACE)
+ASSET_PATCH = _patch("UpdateAssetRequest", OWN_FIELDS["asset"], refused=ASSET_PLACE)
+LOCATION_CREATE = _create("CreateLocationWithTagsRequest", OWN_FIELDS["location"])
 ASSET_RENAME = body("RenameAssetRequest", KEY._replace(is_required=True), refused=ASSET_PLACE)
-LOCATION_PATCH = _patch("UpdateLocationRequest", *PARENT)
+LOCATION_PATCH = _patch("UpdateLocationRequest", OWN_FIELDS["location"])
 GRANTS = {"client_credentials": ("client_id", "client_secret"), "refresh_token": ("refresh_token",)}
 TOKEN = body(
     "TokenRequest",

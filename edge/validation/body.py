@@ -36,6 +36,10 @@ class Field(NamedTuple):
     items: Body | None = None
     compare: Callable[[str, Any, Any], Iterator[FieldError]] | None = None
 
+    @property
+    def is_time(self) -> bool:
+        return self.schema.get("format") == "date-time"
+
 
 class Body(NamedTuple):
     """`refused` keys are set by the server: sending one is a fault with any value.

@@ -5,7 +5,7 @@ Request bodies of the API are read by `strict_json`, which also refuses double k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,11 @@ def _plain(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def struct(name: str, fields: Sequence[str]) -> type[Struct]:
+    """Return a type of JSON objects with these keys, without cycles for the collector."""
+    return msgspec.defstruct(name, [(field, Any) for field in fields], gc=False)
 
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_plain).encode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from flask import abort, render_template, request
 
@@ -16,7 +16,7 @@ from edge.pages.notices import done
 from edge.pages.records.kept_elsewhere import home_editors
 from edge.pages.translation import gettext, translated
 from edge.records import assets, metadata_fields
-from edge.records.assets import AssetChanges, AssetRow
+from edge.records.assets import AssetRow
 from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
 
@@ -62,7 +62,7 @@ def edit_asset(asset_id: int) -> Answer:
         renamed = values_of(bodies.ASSET_RENAME, {"external_key": values.pop("external_key")})
         asset = assets.get(organization_id, asset_id)
         metadata = metadata_fields.change(asset, _split_metadata(values))
-        changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, values))
+        changes = values_of(bodies.ASSET_PATCH, values)
         if metadata is not None:
             changes["metadata"] = metadata
         check(asset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from flask import render_template, request
 
@@ -30,7 +30,7 @@ from edge.pages.translation import gettext
 from edge.readers.antenna_kinds import kind_of_location
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
-from edge.records.locations import LocationChanges, LocationRow
+from edge.records.locations import LocationRow
 from edge.tracking import location_board
 from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
@@ -70,7 +70,7 @@ def edit_location(location_id: int) -> Answer:
         renamed = values_of(bodies.LOCATION_RENAME, {"external_key": values.pop("external_key")})
         changes = values_of(bodies.LOCATION_PATCH, values)
         parent = Parent(changes.pop("parent_id"), UNSET)
-        locations.edit(actor(), location_id, cast(LocationChanges, changes), renamed["external_key"], parent, check)
+        locations.edit(actor(), location_id, changes, renamed["external_key"], parent, check)
 
     entered = {**_entered(), "external_key": text(request.form, "external_key")}
     try:

@@ -24,6 +24,8 @@ from edge.records.external_keys import MILLISECOND
 from edge.services import services
 from edge.tracking import board, exports, flows, history_engine
 from edge.validation import xlsx
+from edge.validation.bodies import fields_of
+from edge.validation.body import Field
 from edge.validation.values import TAG_TYPES
 
 DAYS = 31  # default range
@@ -77,7 +79,7 @@ def export_records(kind: str) -> Response:
     columns = COLUMNS[kind] if kind in ("asset", "location", "tag") else abort(404)
     if kind == "tag":
         return table_file("tags.csv", columns, record_export.tag_rows(current_session().organization_id))
-    rows = (_cells(record) for record in record_export.rows(current_session().organization_id, kind))
+    rows = (_cells(kind, record) for record in record_export.rows(current_session().organization_id, kind))
     return table_file(f"{kind}s.csv", columns, ([cells[name] for name in columns] for cells in rows))
 
 
@@ -88,13 +90,18 @@ def export_readers() -> Response:
     return table_file("readers.csv", columns, reader_table.rows(current_session().organization_id, columns))
 
 
-def _cells(record: record_export.Record) -> dict[str, Any]:
+def _cells(kind: str, record: record_export.Record) -> dict[str, Any]:
     """Return the cells of a record by column, as an import understands them."""
     tags = {kind: BETWEEN_TAGS.join(tag.value for tag in record.tags if tag.tag_type == kind) for kind in TAG_TYPES}
-    moments = {name: _exact_time(getattr(record, name)) for name in ("valid_from", "valid_to")}
-    own = {name: getattr(record, name) or "" for name in ("external_key", "name", "description", "parent_external_key")}
-    metadata = "" if record.metadata == "{}" else record.metadata
-    return own | moments | tags | {"is_active": "yes" if record.is_active else "no", "metadata": metadata}
+    return {field.name: _cell(field, getattr(record, field.name)) for field in fields_of(kind)} | tags
+
+
+def _cell(field: Field, value: Any) -> Any:
+    if field.is_time:
+        return _exact_time(value)
+    if field.type == "boolean":
+        return "yes" if value else "no"
+    return "" if value is None or (field.type == "object" and value == "{}") else value
 
 
 def _exact_time(moment: int | None) -> datetime | None:
