@@ -22,6 +22,7 @@ from tests.pages.conftest import Browser, SignIn, Site
 FOLDER = web_folder() / "manual"
 # GET routes that are no pages of their own, and why.
 NO_PAGES = {
+    "/.well-known/security.txt": "a file for programs",
     "/a/<external_key>": "leads to an asset",
     "/l/<external_key>": "leads to a location",
     "/assets/<int:asset_id>/now": "part of a page",

@@ -9,7 +9,7 @@ import edge.pages
 from edge.pages.notices import NOTICES
 from tests.pages.conftest import Browser, Site
 
-SOURCES = [file.read_text("utf-8") for file in Path(edge.pages.__path__[0]).glob("*.py")]
+SOURCES = [file.read_text("utf-8") for file in Path(edge.pages.__path__[0]).rglob("*.py")]
 
 
 def test_the_next_page_shows_the_notice(admin: Browser, site: Site) -> None:

@@ -35,7 +35,7 @@ def result_of(folder: Path, *arguments: str) -> Result:
     (folder / "disk").mkdir()
     variables = {"LD_PRELOAD": str(library), "FAULT_CONTROL": str(control), "FAULT_FOLDER": f"{folder}/disk/"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.every_fault.worker", str(folder), *arguments],
+        [sys.executable, "-m", "tests.soak.every_fault.worker", str(folder), *arguments],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,

@@ -23,8 +23,8 @@ from edge.database.connection import FILE_NAME, close_database
 from edge.errors import EdgeError
 from edge.sync.sender import LinkError
 from tests import chance
-from tests.every_fault.disk import WAYS, Disk
-from tests.every_fault.jobs import JOBS, Job, Refused, Seen
+from tests.soak.every_fault.disk import WAYS, Disk
+from tests.soak.every_fault.jobs import JOBS, Job, Refused, Seen
 
 KILLED = 137
 CALLS = "calls"
@@ -39,7 +39,7 @@ class Ended(NamedTuple):
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="tests.every_fault.worker")
+    parser = argparse.ArgumentParser(prog="tests.soak.every_fault.worker")
     parser.add_argument("folder", type=Path)
     parser.add_argument("job", choices=JOBS)
     parser.add_argument("--way", choices=WAYS, action="append")

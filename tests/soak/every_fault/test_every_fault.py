@@ -1,6 +1,6 @@
 """A job whose disk fails at one call ends as without the fault, after a repetition or a restart.
 
-Here a few calls of each job fail in each way; `python -m tests.every_fault` takes all of them.
+Here a few calls of each job fail in each way; `python -m tests.soak.every_fault` takes all of them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import lacks
-from tests.every_fault import disk
-from tests.every_fault.jobs import JOBS
+from tests.soak.every_fault import disk
+from tests.soak.every_fault.jobs import JOBS
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.every_fault.disk import result_of
-from tests.every_fault.jobs import JOBS
+from tests.soak.every_fault.disk import result_of
+from tests.soak.every_fault.jobs import JOBS
 
 
 def main() -> None:
