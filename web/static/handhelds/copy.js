@@ -9,6 +9,7 @@ import { post } from "./sync.js";
 
 const BUCKETS = 1024; // as on the server
 const NO_DIGEST = "--------";
+const ROUNDED = 600; // seconds; the server rounds times down to a multiple, so the time of an own scan is exact
 const SHIFT = 12 * 3600; // seconds, as on the server: another scan within it is a repeat
 
 let buckets = []; // { no, digest, rows } by number
@@ -21,8 +22,10 @@ export let updatedAt = 0; // when the server was last asked, by this device's cl
 
 const asset = (row) => {
   if (!row) return undefined;
-  const [id, key, name, location, since, seen, codes] = row;
-  return { id, key, name, location, since, seen, codes };
+  const [id, key, name, location, since, rounded, codes] = row;
+  const own = scanned.get(id);
+  const isOwn = own && own.location === location && own.at > rounded && own.at < rounded + ROUNDED;
+  return { id, key, name, location, since, seen: isOwn ? Math.floor(own.at) : rounded, codes };
 };
 
 export async function load() {
