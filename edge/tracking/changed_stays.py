@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from edge import clock
 from edge.database import change_log
 from edge.database.connection import execute
 from edge.database.triggers import Follower
@@ -38,12 +37,10 @@ def note_rows(gone: Iterable[Row], added: Iterable[Row]) -> None:
     gone, added = list(gone), list(added)
     places = _places({source for _, _, source, _ in (*gone, *added)})
     before, after = _events(gone, places), _events(added, places)
-    ended = [[*event, recorded_at] for event, recorded_at in sorted(before.items()) if event not in after]
-    came = [list(event) for event, recorded_at in sorted(after.items()) if before.get(event) != recorded_at]
-    if ended:
-        execute(_WITHDRAWN, {"rows": json_text.text(ended), "now": clock.now() // 1000 * 1000})
+    ended = [[*event, -1, recorded_at] for event, recorded_at in sorted(before.items()) if event not in after]
+    came = [[*event, 0, 0] for event, recorded_at in sorted(after.items()) if before.get(event) != recorded_at]
     if ended or came:
-        execute(_NOTED, {"rows": json_text.text([*ended, *came])})
+        execute(_NOTED, (json_text.text([*ended, *came]),))
 
 
 def _events(rows: Iterable[Row], places: Mapping[int, int]) -> dict[tuple[int, int, int], int]:
@@ -61,15 +58,10 @@ def _places(sources: Iterable[int]) -> dict[int, int]:
 
 
 # A site deletes the history of people early, which is no error. Whether the event has been sent is not known here: a
-# message can have it as soon as PostgreSQL has, before it is noted.
-_WITHDRAWN = """
-INSERT INTO epcis_withdrawn (asset_id, at, kind, place_id, organization_id, recorded_at, declared_at)
-SELECT t.asset_id, r.value ->> 1, 1, r.value ->> 2, t.organization_id, r.value ->> 3, :now
-FROM json_each(:rows) r CROSS JOIN track t ON t.no = r.value ->> 0 WHERE t.is_person = 0 OR t.site_no IS NULL
-ON CONFLICT (asset_id, at, kind, place_id)
-DO UPDATE SET recorded_at = excluded.recorded_at, declared_at = excluded.declared_at
-"""
+# message can have it as soon as PostgreSQL has, before it is noted. So none is logged as one that came.
 _NOTED = """
-INSERT INTO change (kind, a, b, c, before) SELECT 14, t.asset_id, r.value ->> 1, r.value ->> 2, json_array(1, 0, 0)
-FROM json_each(:rows) r CROSS JOIN track t ON t.no = r.value ->> 0
+INSERT INTO change (kind, a, b, c, before)
+SELECT 14, t.asset_id, r.value ->> 1, r.value ->> 2,
+       json_array(1, iif(t.is_person = 1 AND t.site_no IS NOT NULL, 0, r.value ->> 3), r.value ->> 4)
+FROM json_each(?) r CROSS JOIN track t ON t.no = r.value ->> 0
 """
