@@ -10,6 +10,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from edge.audit.actors import shell
 from edge.database.connection import execute
+from edge.expected_lists import expected_lists
 from edge.pages import static_files
 from edge.pages.static_files import File
 from edge.people import devices, passwords, people
@@ -470,3 +471,22 @@ def test_what_is_scanned_while_the_page_still_loads_is_kept(scan_page: ScanPage,
     expect(page.locator("#count-total")).to_have_text("3")
     expect(page.locator("#link")).to_have_text("All saved")
     assert (scans_by_people(), scanned_assets()) == (3, 3)
+
+
+def test_a_scan_that_is_not_on_the_open_list_says_so(scan_page: ScanPage, site: Site) -> None:
+    """Regression: it was as green as one on the list."""
+    codes = ["BC-0001", "BC-0002"]
+    expected_lists.create(shell(site.organization_id), "Truck 12", codes, location_id=site.docks[0].id)
+    page = scan_page()
+    page.wait_for_selector("body[data-copied]")
+    scan(page, "DOCK-1")
+    page.click("#jobs")
+    page.get_by_role("button", name="Expected list").click()
+    page.click("text=Truck 12")
+    expect(page.locator("#expected")).to_have_text("Truck 12: 0 of 2")
+    scan(page, "BC-0001")
+    outcome(page, "recorded", "Pallet 1")
+    scan(page, "BC-0003")
+    outcome(page, "surplus", "Pallet 3")
+    expect(page.locator("#word")).to_have_text("Not on the list")
+    expect(page.locator("#state")).to_have_text("Saved on the server")

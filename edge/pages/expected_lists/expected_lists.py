@@ -182,7 +182,8 @@ def _codes() -> list[str]:
             words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
             message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)
             raise Invalid.one("encoding", "required", message)
-        names = names_of(table.heading, COLUMNS, ())
+        known = [name if name.lower() in COLUMNS else "" for name in table.heading]  # a delivery note has more columns
+        names = names_of(known, COLUMNS, () if any(known) else COLUMNS[:1])
         for line in (row.line(names) for row in table.rows):
             if line.fault:
                 raise Invalid.one("file", "invalid_value", unpack(line.fault))

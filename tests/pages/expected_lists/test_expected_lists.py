@@ -90,7 +90,7 @@ def test_a_refused_form_keeps_its_input_and_names_the_codes(sign_in_as: SignIn, 
         answer = editor.post("/expected-lists/new", {"name": "Truck", "place": wrong, "codes": "P-0", "once": "b"})
         assert answer.status_code == 400
     form: dict[str, object] = {"name": "Truck", "place": place, "file": (io.BytesIO(b"colour\nred\n"), "a.csv")}
-    assert "Remove or rename the column" in editor.post("/expected-lists/new", form).text
+    assert "is missing. The columns are external_key, tag" in editor.post("/expected-lists/new", form).text
     assert execute("SELECT count(*) FROM expected_list").fetchone() == (0,)
 
 
@@ -181,3 +181,13 @@ def test_long_groups_are_cut_on_the_live_page_only(
 def test_a_list_inward_says_so(sign_in_as: SignIn, yard: Yard) -> None:
     list_id = expected_lists.create(yard.olga, "Delivery", ["P-0"], door_id=yard.door, direction=Direction.IN)
     assert "Gate, in" in sign_in_as(Role.VIEWER).get(f"/expected-lists/{list_id}").text
+
+
+def test_a_delivery_note_has_more_columns(sign_in_as: SignIn, yard: Yard) -> None:
+    editor = sign_in_as(Role.EDITOR)
+    file = io.BytesIO(b"Pos;External_Key;Menge\n1;P-0;5\n2;P-1;7\n")
+    answer = editor.post(
+        "/expected-lists/new", {"name": "Truck", "place": f"location-{yard.dock}", "file": (file, "a.csv"), "once": "x"}
+    )
+    assert answer.status_code == 303
+    assert yard.results(int(answer.location.split("?")[0].rsplit("/", 1)[1])) == {"missing": ["P-0", "P-1"]}

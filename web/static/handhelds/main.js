@@ -191,6 +191,7 @@ async function keep(id, code, made, thing) {
     id, code, ...made, choice, locationId: location && location.id, locationName: location ? location.name : "",
     held: location ? null : { label, question }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
+    unlisted: !stock.take && expected.list && thing ? !expected.isExpected(thing.id) : undefined,
     ...carrier.wireOf(thing),
   };
   const outcome = foresee(item, thing);
@@ -213,6 +214,7 @@ async function keep(id, code, made, thing) {
 function foresee(item, thing) {
   if (item.held) return "unclear";
   if (item.take && thing) return item.expected ? "counted" : "surplus";
+  if (item.unlisted) return "surplus";
   if (link.state !== "ok") return "queued";
   if (!thing) return "unknown";
   return copy.wasScannedAt(thing.id, item.locationId) ? "again" : "recorded";

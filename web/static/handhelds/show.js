@@ -72,6 +72,9 @@ export function resultOf(entry) {
   if (outcome === "location") {
     return { outcome, thing: entry.location ? entry.location.name : entry.code, detail: t("Now scan the assets here"), state: "" };
   }
+  if (entry.unlisted && ["queued", "recorded", "again"].includes(outcome)) {
+    return { outcome: "surplus", thing, detail: outcome === "queued" ? at : before(entry), word: t("Not on the list"), state: STATES[outcome] };
+  }
   if (outcome === "recorded" || outcome === "again") return { outcome, thing, detail: before(entry) };
   return { outcome, thing, detail: at };
 }
