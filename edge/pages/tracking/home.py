@@ -6,13 +6,13 @@ Walls show a part of it. The moves of the last hours are kept for some seconds, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flask import Response, render_template
 
 from edge import clock
-from edge.database.connection import are_people_hidden
+from edge.database.connection import are_people_hidden, reading
 from edge.doors import passage_report
 from edge.errors import HistoryUnavailable
 from edge.muster import musters
@@ -48,7 +48,15 @@ MOST_LOW = 1_000
 KEPT_SECONDS = 30.0
 MOST_KEPT = 50
 
-_kept: KeptValues[Moves] = KeptValues(KEPT_SECONDS, MOST_KEPT)
+
+class Known(NamedTuple):
+    """What takes longest, of one moment: the moves since a time, and the assets at each location or below."""
+
+    moves: Moves
+    below: Mapping[int, int]
+
+
+_kept: KeptValues[Known] = KeptValues(KEPT_SECONDS, MOST_KEPT)
 
 
 class Item(NamedTuple):
@@ -175,15 +183,15 @@ def _offline(organization_id: int) -> int:
 def day_of(organization_id: int) -> Day:
     """Return the last 24 hours, from the beginning of an hour."""
     since = clock.now() // clock.HOUR * clock.HOUR - (HOURS - 1) * clock.HOUR
-    moves = _moves(organization_id, since)
+    known = _known(organization_id, since)
     branches = location_board.tree(organization_id)
     passed = passage_report.by_hour(organization_id, since)
-    known = moves or Moves([0] * HOURS, Counter())
-    by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in known.by_hour]
+    moves, below = known or Known(Moves([0] * HOURS, Counter()), {})
+    by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in moves.by_hour]
     inward, outward = (sum(pair[side] for pair in passed.values()) for side in (0, 1))
-    total = None if moves is None else sum(moves.by_hour)
-    note = "" if moves else _why_missing(organization_id, since)
-    return Day(since, _areas(branches, known), total, inward, outward, by_hour, bool(passed), note)
+    total = None if known is None else sum(moves.by_hour)
+    note = "" if known else _why_missing(organization_id, since)
+    return Day(since, _areas(branches, moves, below), total, inward, outward, by_hour, bool(passed), note)
 
 
 def chart_of(day: Day) -> Chart:
@@ -192,15 +200,21 @@ def chart_of(day: Day) -> Chart:
     return charts.up_and_down(title, "", day.by_hour, names)
 
 
-def _moves(organization_id: int, since: int) -> Moves | None:
+def _known(organization_id: int, since: int) -> Known | None:
     """Return the moves since a time, at most `KEPT_SECONDS` old, or None without history."""
     if flows.are_too_many(organization_id, since):
         return None
     key = (organization_id, are_people_hidden(), since)
     try:
-        return _kept.get(key, lambda: flows.moves_since(organization_id, since, HOURS))
+        return _kept.get(key, lambda: _read(organization_id, since))
     except HistoryUnavailable:
         return None
+
+
+def _read(organization_id: int, since: int) -> Known:
+    with reading():
+        moves = flows.moves_since(organization_id, since, HOURS)
+        return Known(moves, {one.id: one.below for one in location_board.tree(organization_id)})
 
 
 def _why_missing(organization_id: int, since: int) -> str:
@@ -212,7 +226,7 @@ def forget() -> None:
     _kept.clear()
 
 
-def _areas(branches: Sequence[Branch], moves: Moves) -> list[Area]:
+def _areas(branches: Sequence[Branch], moves: Moves, below: Mapping[int, int]) -> list[Area]:
     """Return the locations at the top of the tree, or those below a single one, with the most assets first."""
     tops = [branch for branch in branches if branch.parent_id is None]
     if len(tops) == 1 and tops[0].children:
@@ -230,7 +244,8 @@ def _areas(branches: Sequence[Branch], moves: Moves) -> list[Area]:
             if origin is not None:
                 left[origin] += number
     areas = [
-        Area(one.id, one.name, one.below, one.below - arrived[one.id] + left[one.id], arrived[one.id], left[one.id])
+        Area(one.id, one.name, one.below, then + left[one.id] - arrived[one.id], arrived[one.id], left[one.id])
         for one in tops
+        for then in [below.get(one.id, one.below)]
     ]
     return sorted(areas, key=lambda area: -area.here)[:MOST_AREAS]

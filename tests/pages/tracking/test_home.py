@@ -45,6 +45,18 @@ def test_areas_now_and_yesterday_follow_from_moves(cast: Cast, site: Site) -> No
     assert home.day_of(cast.rival).moves == 0
 
 
+def test_yesterday_does_not_change_with_moves_that_are_not_counted_yet(cast: Cast, site: Site) -> None:
+    """Regression: it was counted back from now by moves of up to 30 s ago, and could be below zero."""
+    yard = locations.create(shell(cast.acme), name="Yard").id
+    now = clock.now()
+    see(cast.acme, site.cage.id, site.dock.id, now - clock.HOUR)
+    before = {one.name: one.before for one in home.day_of(cast.acme).areas}
+    see(cast.acme, site.cage.id, yard, now)
+    areas = home.day_of(cast.acme).areas
+    assert {one.name: one.before for one in areas} == before == {"Hall 1": 0, "Yard": 0}
+    assert {one.name: one.here for one in areas} == {"Hall 1": 0, "Yard": 1}
+
+
 def test_a_single_location_at_the_top_is_divided(cast: Cast, site: Site) -> None:
     see(cast.acme, site.pallet.id, site.dock.id, clock.now())
     assert {one.name: one.here for one in home.day_of(cast.acme).areas} == {"Dock 1": 1, "Rack A": 0}
