@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -135,3 +136,18 @@ def test_gs1_codes_in_any_spelling_are_known_without_a_connection(scan_page: Sca
         scan(page, code)
         outcome(page, "refused", code.removeprefix("]C1"))
         expect(page.locator("#detail")).to_contain_text("check digit")
+
+
+def test_find_tells_since_when_an_asset_is_where_this_device_scanned_it(scan_page: ScanPage) -> None:
+    """Regression: it was there since 1970, or for as long as at the place before."""
+    page = scan_page(expected=OFFLINE)
+    page.wait_for_selector("body[data-copied]")
+    for label in ("DOCK-1", "DOCK-2"):
+        scan(page, label)
+        scan(page, "BC-0001")
+        outcome(page, "recorded", "Pallet 1")
+    page.context.set_offline(True)
+    page.click("#find")
+    scan(page, "BC-0001")
+    expect(page.locator(".found-location")).to_have_text("Dock 2")
+    assert not re.search(r"for \d+ (d|h)", page.locator("#answer").inner_text())

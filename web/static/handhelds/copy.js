@@ -112,6 +112,7 @@ export function wasScannedAt(id, location) {
 export function move(id, location, seen) {
   const bucket = buckets[id % BUCKETS];
   const row = bucket && bucket.rows.find(([own]) => own === id);
+  if (row && row[3] !== location) row[4] = Math.floor(seen / 1000); // it is here since then
   if (row) [row[3], row[5]] = [location, Math.floor(seen / 1000)];
   scanned.set(id, { location, at: seen / 1000 });
 }

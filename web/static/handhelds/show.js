@@ -118,7 +118,7 @@ function unclaimedResult(outcome, thing, at) {
 function undoneResult(entry, thing) {
   if (entry.asset) {
     const detail = t("Scan at {location} undone", { location: entry.locationName });
-    return { outcome: "undone", thing, detail, state: t("Previous location restored") };
+    return { outcome: "undone", thing, detail, state: entry.was === null ? t("Never seen") : t("Previous location restored") };
   }
   const detail = entry.locationName ? t("Scan of this code at {location} undone", { location: entry.locationName }) : "";
   return { outcome: "undone", thing, detail, state: t("No location changed") };
