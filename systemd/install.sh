@@ -83,9 +83,15 @@ find_data() {
   if [[ -f $1 ]]; then data=$(installation data-folder "$1") || exit 1; fi
 }
 
-# Never start an empty site where one was: its disk may not be mounted.
+# Never start an empty site where one was: its disk may not be mounted, or the settings that name it may be lost.
 require_data() {
-  [[ -f $settings/edge.toml && ! -f $settings/unfinished && -z $disaster && ! -f $data/edge.db ]] || return 0
+  [[ ! -f $settings/unfinished && -z $disaster && ! -f $data/edge.db ]] || return 0
+  if [[ ! -f $settings/edge.toml ]]; then
+    [[ -f $settings/signing.key ]] || return 0
+    fail "this computer had a site, whose settings $settings/edge.toml are lost, and its database is not in $data. Nothing was changed: \
+put the settings back, or write a file with the line data_dir = \"FOLDER\" there and run $0 again. Databases here: \
+$(find /mnt /media /srv "$home" -maxdepth 4 -name edge.db 2>/dev/null | tr '\n' ' ' || true). For a new site: $0 --uninstall --purge"
+  fi
   fail "this computer has the settings of a site, but its database is not in $data, and nothing was changed: mount its disk, \
 fix data_dir in $settings/edge.toml, or put a backup back: edge restore. For a new site: $0 --uninstall --purge"
 }

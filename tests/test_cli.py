@@ -30,7 +30,8 @@ __all__ = ["bare", "edge"]
 def test_without_a_site_every_command_says_how_to_create_one(bare: Shell) -> None:
     assert bare("asset", "list") == (
         1,
-        f"edge: There is no database in {bare._data_dir}. Create one: edge init --org NAME --email ADMIN\n",
+        f"edge: There is no database in {bare._data_dir}. If it is on another disk, set data_dir; "
+        "for a new site: edge init --org NAME --email ADMIN\n",
     )
 
 

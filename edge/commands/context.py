@@ -77,7 +77,8 @@ def require_database(setup: Setup) -> None:
     if not (setup.config.data_dir / FILE_NAME).exists():
         require_disk(setup)
         raise SetupError(
-            f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
+            f"There is no database in {setup.config.data_dir}. If it is on another disk, set data_dir; for a new site: "
+            "edge init --org NAME --email ADMIN"
         )
 
 

@@ -181,14 +181,19 @@ def test_broken_settings_stop_the_installer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("files", "is_refused"),
-    [(["edge.toml"], True), (["edge.toml", "edge.db"], False), (["edge.toml", "unfinished"], False), ([], False)],
+    [
+        *[(["edge.toml"], True), (["edge.toml", "edge.db"], False), (["edge.toml", "unfinished"], False), ([], False)],
+        *[(["signing.key"], True), (["signing.key", "edge.db"], False), (["signing.key", "unfinished"], False)],
+    ],
 )
 def test_no_empty_site_is_started_where_one_was(tmp_path: Path, files: list[str], is_refused: bool) -> None:
-    """Regression: with the disk of the data not mounted, the installer asked for a new organization."""
+    """Regression: with the disk of the data not mounted, or the settings lost, the installer made an empty site."""
     for name in files:
         (tmp_path / name).touch()
-    said = run("require_data", f"{DATA} settings={tmp_path} data={tmp_path}; require_data; echo went on")
-    assert ("mount its disk" in said, "went on" in said) == (is_refused, not is_refused)
+    said = run(
+        "require_data", f"{DATA} settings={tmp_path} data={tmp_path} home={tmp_path}; require_data; echo went on"
+    )
+    assert ("othing was changed" in said, "went on" in said) == (is_refused, not is_refused)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def disk(subject: Subject) -> Finding:
     if free < subject.low_disk_bytes:
         return problem(
             f"{text}: the oldest history is being deleted",
-            "free disk space or use a larger disk; see: du -xh / | sort -h",
+            "free disk space or use a larger disk; see: "
+            f'du -xh "$(findmnt -no TARGET -T {subject.data_dir})" | sort -h',
         )
     if free < 2 * subject.low_disk_bytes:
         return warning(text, f"free disk space before it is less than {subject.low_disk_bytes >> 20} MB")
@@ -95,7 +96,11 @@ def disk_errors(subject: Subject) -> Finding:
         raise  # the disk is not mounted, or the folder belongs to somebody else
     except OSError as error:
         if error.errno == errno.EROFS:
-            return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "see the finding of permissions")
+            return problem(
+                f"{subject.data_dir} cannot be written: {error.strerror}",
+                f"dmesg | tail says why; systemctl stop edge; then unmount {subject.data_dir}'s disk, check it with "
+                "fsck -p, mount it again, and systemctl start edge",
+            )
         if error.errno == errno.ENOSPC:
             return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "free disk space: df -h; df -i")
         return problem(f"{subject.data_dir} cannot be written: {error.strerror}", advice)

@@ -9,6 +9,7 @@ from pathlib import Path
 from edge.errors import Unavailable
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.operations.doctor.https import https_port
+from edge.operations.doctor.machine import Machine
 
 MANY_RESTARTS = 3
 RECENT_SECONDS = 24 * 3600
@@ -116,6 +117,13 @@ _ASK_AVAHI = (
 _RESTART_AVAHI = "systemctl restart avahi-daemon; systemctl status avahi-daemon"
 
 
+def _is_upgrading(machine: Machine) -> bool:
+    try:
+        return bool(machine.run(["pgrep", "-f", "edge-upgrade|install[.]sh"]))
+    except Unavailable:  # nothing found
+        return False
+
+
 def upgrade(subject: Subject) -> Finding:
     """Check for an interrupted upgrade: it leaves a file, or only a release that nothing uses.
 
@@ -131,7 +139,7 @@ def upgrade(subject: Subject) -> Finding:
                 "systemctl start edge-upgrade removes it",
             )
         return ok("no upgrade is running")
-    if seconds < UPGRADE_SECONDS:
+    if seconds < UPGRADE_SECONDS and _is_upgrading(subject.machine):
         return ok("an upgrade is running")
     return problem(
         f"an upgrade started {seconds / 3600:.1f} hours ago and did not finish",

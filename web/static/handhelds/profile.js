@@ -21,7 +21,11 @@ export const current = () => profile;
 
 export function learn(changes) {
   profile = { ...profile, ...changes };
-  localStorage.setItem(KEPT, JSON.stringify(profile));
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(profile));
+  } catch {
+    // No room: it is known until the page is closed.
+  }
 }
 
 export function forget() {
