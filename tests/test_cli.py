@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from edge import cli
 from edge.audit import actors, trail
 from edge.clock import now
+from edge.commands import doctor as doctor_command
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute
 from edge.errors import SetupError
@@ -80,6 +82,30 @@ def test_the_doctor_survives_broken_settings_and_names_them_first(
     assert {line.split()[1] for line in others[:-1]} <= WITHOUT_SETTINGS
     with pytest.raises(SetupError):
         CliRunner().invoke(cli.cli, ["--config", str(file), "org", "list"], catch_exceptions=False)
+
+
+def test_the_doctor_says_that_empty_settings_name_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: it asked to mount the disk of a folder `data`, which is the default elsewhere."""
+    monkeypatch.setattr(machine.Machine, "is_site", True)
+    (tmp_path / "edge.toml").touch()
+    done = CliRunner().invoke(cli.cli, ["--config", str(tmp_path / "edge.toml"), "doctor"])
+    assert done.exit_code == 2
+    assert done.output.startswith("PROBLEM settings")
+    assert "data_dir is missing" in done.output
+    assert "put it back from a copy" in done.output
+
+
+def test_the_doctor_names_a_folder_that_belongs_to_somebody_else(edge: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: it ended with one line and without a remedy."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(edge._data_dir / FILE_NAME))
+
+    monkeypatch.setattr(doctor_command, "require_database", refuse)
+    code, text = edge("doctor")
+    assert code == 2
+    assert text.startswith("PROBLEM permissions")
+    assert f"chown -R edge:edge {edge._data_dir}" in text
 
 
 def test_init_again_says_what_exists_and_changes_nothing(edge: Shell) -> None:

@@ -76,6 +76,11 @@ def _cause(setup: Setup, subject: Subject) -> examination.Examined | None:
     """Open the database. Returns why that failed, from which other faults follow, or None."""
     if setup.fault:
         return examination.Examined("settings", problem(setup.fault, _remedy_of_settings(subject.machine.settings)))
+    if subject.machine.is_site and not setup.config.data_dir.is_absolute():
+        text = f"{subject.machine.settings} does not say where the data is: data_dir is missing"
+        return examination.Examined(
+            "settings", problem(text, "put it back from a copy, or delete it and run install.sh")
+        )
     advice = f"then, if it is not enough: ls -la {subject.data_dir}; journalctl -u edge -n 20"
     finding = None
     try:
@@ -83,6 +88,9 @@ def _cause(setup: Setup, subject: Subject) -> examination.Examined | None:
         finding = permissions(subject)
         open_file(setup)
         migrate.present_schema()
+    except PermissionError as error:
+        text = f"{error.filename or subject.data_dir} cannot be used: {error.strerror}"
+        return examination.Examined("permissions", problem(text, f"sudo chown -R edge:edge {subject.data_dir}"))
     except (EdgeError, OSError) as error:
         if finding is None or finding.level is not Level.PROBLEM:
             return examination.Examined("cause", problem(str(error), advice))
@@ -93,7 +101,7 @@ def _possible(setup: Setup) -> Collection[str]:
     """Return the checks that do not need what is missing."""
     if setup.fault:
         return examination.WITHOUT_SETTINGS
-    if not (setup.config.data_dir / FILE_NAME).is_file():
+    if not os.access(setup.config.data_dir / FILE_NAME, os.F_OK):
         return examination.WITHOUT_SETTINGS | examination.WITHOUT_DATA
     return examination.CHECKS
 

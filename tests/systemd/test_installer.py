@@ -179,6 +179,15 @@ def test_broken_settings_stop_the_installer(tmp_path: Path) -> None:
     assert "went on" not in said
 
 
+def test_a_port_that_is_named_twice_stops_the_installation() -> None:
+    """Regression: it was found after the machine had changed, and a second run could not repair it."""
+    function = re.search(r"^check_ports\(\).*?^}", (SYSTEMD / "check-machine").read_text(), re.MULTILINE | re.DOTALL)
+    assert function
+    begin = f"ok() {{ :; }}; ss() {{ :; }}; stops=1; stop() {{ echo $*; }}; {function[0]}"
+    assert "Port 8080 is named twice" in run("", f"{begin}; check_ports 'http=8080 mqtt=8080 redirect=80'")
+    assert run("", f"{begin}; check_ports 'http=8080 mqtt=1883'") == ""
+
+
 @pytest.mark.parametrize(
     ("files", "is_refused"),
     [
