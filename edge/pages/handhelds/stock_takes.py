@@ -18,7 +18,7 @@ from edge.validation import json_text
 MOST_SHOWN = 2_000  # lines with the same result on the page; the file has all
 TITLES = {
     "missing": N_("Missing"),
-    "elsewhere": N_("Elsewhere"),
+    "elsewhere": N_("Elsewhere or not expected"),
     "unknown": N_("Unmatched tags"),
     "here": N_("Here"),
 }

@@ -20,7 +20,7 @@ const CALM = 1000; // ms: a tap so soon after the button changed was not meant f
 
 const TITLES = {
   missing: t("Missing"),
-  elsewhere: t("Elsewhere"),
+  elsewhere: t("Elsewhere or not expected"),
   unknown: t("Unmatched tags"),
   here: t("Here"),
 };
