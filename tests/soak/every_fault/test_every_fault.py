@@ -20,6 +20,6 @@ pytestmark = pytest.mark.slow
 def test_a_fault_of_the_disk_loses_nothing_and_repeats_nothing(tmp_path: Path, job: str) -> None:
     if not disk.can_be_had():
         lacks("a C compiler")
-    result = disk.result_of(tmp_path, job, "--most", "4")
+    result = disk.result_of(tmp_path, job, "--most", "2")
     assert result.wrong == []
-    assert result.runs >= 20
+    assert result.runs >= 10
