@@ -89,7 +89,7 @@ require_data() {
   if [[ ! -f $settings/edge.toml ]]; then
     [[ -f $settings/signing.key ]] || return 0
     fail "this computer had a site, whose settings $settings/edge.toml are lost, and its database is not in $data. Nothing was changed: \
-put the settings back, or write a file with the line data_dir = \"FOLDER\" there and run $0 again. Databases here: \
+put the settings back; without a copy, copy $here/edge.toml there, set data_dir and what else differed, and run $0 again. Databases here: \
 $(find /mnt /media /srv "$home" -maxdepth 4 -name edge.db 2>/dev/null | tr '\n' ' ' || true). For a new site: $0 --uninstall --purge"
   fi
   fail "this computer has the settings of a site, but its database is not in $data, and nothing was changed: mount its disk, \

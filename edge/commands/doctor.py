@@ -110,7 +110,7 @@ def _remedy_of_settings(file: Path) -> str:
     if not file.exists():
         return (
             f"put {file} back from a copy; without one, systemd/install.sh writes one with the usual ports. If the "
-            f"data is on another disk, put data_dir in it first, or it would be an empty site"
+            "data is on another disk, copy systemd/edge.toml of the release there first, and set data_dir in it"
         )
     if not os.access(file, os.R_OK):
         return f"sudo chown root:edge {file}; sudo chmod 640 {file}; sudo systemctl restart edge"
