@@ -40,6 +40,7 @@ class Machine(NamedTuple):
     localtime: Path = Path("/etc/localtime")
     systemd: Path = Path("/etc/systemd")
     packaged_units: Path = Path("/usr/lib/systemd/system")
+    upgrade_lock: Path = Path("/run/edge-upgrade.lock")
 
     @property
     def is_site(self) -> bool:
@@ -78,4 +79,4 @@ def missing_disk(folder: Path) -> str:
 
 
 NOWHERE = Path("/nonexistent")
-NO_SITE = Machine(run, *[NOWHERE] * 11)
+NO_SITE = Machine(run, *[NOWHERE] * 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,10 +119,13 @@ _RESTART_AVAHI = "systemctl restart avahi-daemon; systemctl status avahi-daemon"
 
 
 def _is_upgrading(machine: Machine) -> bool:
+    """Return whether an upgrade holds its lock. The service's user may neither open the lock nor see processes."""
     try:
-        return bool(machine.run(["pgrep", "-f", "edge-upgrade|install[.]sh"]))
-    except Unavailable:  # nothing found
+        lock = machine.upgrade_lock.stat()
+    except FileNotFoundError:
         return False
+    name = f"{os.major(lock.st_dev):02x}:{os.minor(lock.st_dev):02x}:{lock.st_ino}"
+    return name in Path("/proc/locks").read_text("ascii").split()
 
 
 def upgrade(subject: Subject) -> Finding:
