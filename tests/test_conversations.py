@@ -26,7 +26,6 @@ from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 from edge.runtime import readiness
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError
-from tests.conftest import Cast
 from tests.ingest.subscribed import SOON, Handler, subscribed
 from tests.service import wait_for
 
@@ -92,13 +91,18 @@ def test_a_stop_and_a_restart_without_a_conversation_let_nobody_wait(folder: Pat
     assert readiness.check_partners().ok
 
 
-def test_an_answer_that_is_still_being_used_counts(folder: Path, time: list[float], store: Path) -> None:
+def crash_while_an_answer_is_used(folder: Path, time: list[float]) -> None:
     with talking(MAIL):
         pass
     time[0] += LINGER_SECONDS - 1
     conversations.close_marks()
     crash(folder)
     assert seconds_of(MAIL) == FIRST_SECONDS
+
+
+@pytest.mark.usefixtures("store")
+def test_an_answer_that_is_still_being_used_counts(folder: Path, time: list[float]) -> None:
+    crash_while_an_answer_is_used(folder, time)
     check = readiness.check_partners()
     assert not check.ok
     assert f"connected to {MAIL}" in check.detail
@@ -190,13 +194,9 @@ def test_the_main_broker_waits_for_a_short_time(folder: Path, partner: Partner) 
     assert sessions.Broker("mqtt://127.0.0.1", "edge").address.longest_wait < LONGEST_SECONDS / 100
 
 
-def test_one_organization_does_not_see_the_partners_of_another(folder: Path, time: list[float], cast: Cast) -> None:
-    with talking(MAIL):
-        pass
-    time[0] += LINGER_SECONDS - 1
-    conversations.close_marks()
-    crash(folder)
-    assert seconds_of(MAIL) == FIRST_SECONDS
+@pytest.mark.usefixtures("cast")
+def test_one_organization_does_not_see_the_partners_of_another(folder: Path, time: list[float]) -> None:
+    crash_while_an_answer_is_used(folder, time)
     check = readiness.check_partners()
     assert not check.ok
     assert MAIL not in check.detail

@@ -36,7 +36,7 @@ _REPEATS = (
     "AND (?8 IS NULL OR json_remove(detail, '$.attempts') = ?8)"
 )
 _CREATING_ACTIONS = ("created", "attached")
-# Toggled without a trace elsewhere in the record. Other repeats are not merged: each says what was there before.
+# Toggled without a trace elsewhere in the record. Other repeats are not merged: each has the value before it.
 _SESSION_ACTIONS = {"person.signed_in", "person.signed_out"}
 _TOGGLING_ACTIONS = {"asset.marked_lost", "asset.unmarked_lost", "asset.lent", "asset.returned", *_SESSION_ACTIONS}
 
@@ -129,7 +129,7 @@ class Act:
     def count(self, action: str, subject: Subject, detail: Mapping[str, Any]) -> None:
         """Like `note`, but merges repeated events within one hour into one entry with an `attempts` counter.
 
-        What differs from the newest detail is kept in `earlier`, up to `MOST_EARLIER`.
+        Details that differ from the newest are kept in `earlier`, up to `MOST_EARLIER`.
         """
         if not self._merge(Entry(action, subject, detail), 1, is_same=False):
             self.note_all([Entry(action, subject, {**detail, "attempts": 1})])
@@ -137,7 +137,7 @@ class Act:
     def _merge(self, entry: Entry, most: int, *, is_same: bool = True) -> bool:
         """Count a repeat in the newest entry of this actor if the last hour has `most` of them. Raises OverQuota.
 
-        `is_same`: only entries with this detail count, so that none takes the place of another.
+        `is_same`: only entries with this detail count, so none takes the place of another.
         """
         organization, at, kind, actor_id, _, _, action, *subject, _, detail = self.row(entry)
         same = (*reversed(subject), at - clock.HOUR, action, kind, actor_id, organization, detail if is_same else None)

@@ -45,7 +45,7 @@ _LOCATION = click.option("--location", help="Key of a location: only events ther
 
 
 class Texts(NamedTuple):
-    """What the common commands say: help of `test` and `disable`, the question of `remove`, the result of `enable`."""
+    """Texts of the common commands: help of `test` and `disable`, the question of `remove`, the result of `enable`."""
 
     test: str
     disable: str

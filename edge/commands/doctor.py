@@ -90,7 +90,8 @@ def _cause(setup: Setup, subject: Subject) -> examination.Examined | None:
         migrate.present_schema()
     except PermissionError as error:
         text = f"{error.filename or subject.data_dir} cannot be used: {error.strerror}"
-        return examination.Examined("permissions", problem(text, f"sudo chown -R edge:edge {subject.data_dir}"))
+        remedy = f"sudo chown -R edge:edge {subject.data_dir}; folders above it: namei -l {subject.data_dir}"
+        return examination.Examined("permissions", problem(text, remedy))
     except (EdgeError, OSError) as error:
         if finding is None or finding.level is not Level.PROBLEM:
             return examination.Examined("cause", problem(str(error), advice))

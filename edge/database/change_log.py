@@ -1,4 +1,4 @@
-"""The log of changes: keys of changed rows in commit order, for all who follow what happens on this box.
+"""The log of changes: keys of changed rows in commit order, for all followers.
 
 Triggers fill it (`edge.database.triggers.LOGGED`), so every write is recorded, whichever module or process makes it. A
 trigger exists only while a follower needs it, so a box without followers pays nothing. The log stores keys only. Rows
@@ -67,7 +67,7 @@ def begin(follower: Follower) -> None:
 
 
 def leave(follower: Follower) -> None:
-    """Stop following. Removes what nobody else needs."""
+    """Stop following. Removes the changes that nobody else needs."""
     with writing():
         with _dropping_taken():
             execute("DELETE FROM follower WHERE name = ?", (follower,))

@@ -22,7 +22,7 @@ ONE_WAY = "-- No way back:"
 _ASIDE = "newer_"
 _Waiting = dict[str, list[Any]]
 _PACKED_READS = 63  # the schema since which `recent_read` has compressed reads
-# What the loss of a table means for other people than the one who asked for it.
+# Consequences of the loss of a table for other people than the one who asked for it.
 _CONSEQUENCES = {
     "people_setting": "The earlier release does not know which assets are people: everyone who may see assets can now "
     "see where they are",
@@ -30,7 +30,7 @@ _CONSEQUENCES = {
 
 
 class NewerValue(NamedTuple):
-    """Value of an enumeration that releases with a schema before `since` do not know, and what they use instead.
+    """Value of an enumeration that releases with a schema before `since` do not know, and its replacement there.
 
     Without such a value the row is left out, as the rows of a newer table are.
     """
@@ -128,7 +128,7 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
 
 
 def _former_log(connection: sqlite3.Connection, number: int, tables: set[str]) -> tuple[_Waiting, list[str]]:
-    """Return what followers wait for, as rows of tables that earlier releases have for it, and their triggers."""
+    """Return the changes that followers have not read, as rows of tables of earlier releases, and their triggers."""
     if number > triggers.LAST_WITH_FORMER_EPCIS or not _columns(connection, "follower"):
         return {}, []
     followers = {name for (name,) in connection.execute("SELECT name FROM follower")}

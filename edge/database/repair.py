@@ -66,9 +66,8 @@ def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovere
         with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
             fresh.execute("PRAGMA auto_vacuum = incremental")  # as in every new database; see edge.database.migrate
             built = _build(fresh, number, trees, source, copy)
-            for statement in _optional_triggers(
-                number, forest, before
-            ):  # last, since recovered rows are not changes to report
+            # Last, since recovered rows are not changes to report.
+            for statement in _optional_triggers(number, forest, before):
                 fresh.execute(statement)
             fresh.execute("COMMIT")
             rows = {name: _count(fresh, name) for name in trees if _is_kept(trees[name])}

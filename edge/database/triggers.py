@@ -18,9 +18,9 @@ from typing import NamedTuple
 class Follower(StrEnum):
     """Who follows the log of changes; see `edge.database.change_log`."""
 
-    SITE = "site"  # tells its hub everything
-    HUB = "hub"  # tells its sites about assets
-    UPSTREAM = "upstream"  # tells a service with the v1 API about records
+    SITE = "site"  # sends everything to its hub
+    HUB = "hub"  # sends assets to its sites
+    UPSTREAM = "upstream"  # sends records to a service with the v1 API
     FEED = "feed"  # has readers of the open feed
     EVENTS = "events"  # has destinations or rules
     EPCIS = "epcis"  # has webhooks that send EPCIS

@@ -1,7 +1,7 @@
 """Webhooks with EPCIS bodies: changes of EPCIS events go to the log of events, which names their moments.
 
 They follow the log of changes (`edge.epcis.changes`), so late reads, batches of sites, undo and corrections count like
-new reads. `log_changes` writes the moments of changes to the log of events. What happened at them is read when a
+new reads. `log_changes` writes the moments of changes to the log of events. The events of a moment are read when a
 message is made.
 
 The events of a message are those of `GET /epcis/events`, with the same ids, and those that went are declared as errors.

@@ -18,7 +18,7 @@ from edge.events.standby_thread import UNEXPECTED_SECONDS
 log = logging.getLogger(__name__)
 
 SENDERS = 4
-STOP_SECONDS = 2.0  # threads blocked by a receiver end with the process; what they send is sent again
+STOP_SECONDS = 2.0  # threads blocked by a receiver end with the process; their messages are sent again
 
 
 class DeliveryThreads:

@@ -1,4 +1,4 @@
-"""Threads of what is sent: one detects and logs events, and looks what is due; a few deliver it.
+"""Threads for events and messages: one detects and logs events, and finds due messages; a few deliver.
 
 Without destinations, the first thread only checks periodically for new ones.
 """
@@ -85,7 +85,7 @@ class EventsWorker:
         epcis: Epcis | None = None,
         messages: Callable[[], Iterable[Turn]] = tuple,
     ) -> None:
-        """Create the threads, which also send what `messages` returns: the turns that are due.
+        """Create the threads, which also run the turns that `messages` returns.
 
         `authority_file` has certificates to trust in addition to the system's.
         """

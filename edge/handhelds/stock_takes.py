@@ -43,6 +43,10 @@ class StockTake(NamedTuple):
     expected: int
     scanned: int
 
+    @property
+    def is_open(self) -> bool:
+        return self.finished_at is None and self.cancelled_at is None
+
 
 class Line(NamedTuple):
     """One line of the signed-off sheet.
@@ -310,7 +314,7 @@ def progress(take: StockTake) -> Progress:
         ).fetchall()
         read_since = {
             asset_id: position
-            for asset_id, position in report.current_positions(expected if take.finished_at is None else ()).items()
+            for asset_id, position in report.current_positions(expected if take.is_open else ()).items()
             if position.last_seen_at >= take.started_at
         }
         scanned = report.scanned_last(read_since)
@@ -462,7 +466,7 @@ def _scope(take: StockTake) -> set[int]:
 
 def _find_open(organization_id: int, stock_take_id: str) -> StockTake | None:
     take = find_stock_take(organization_id, stock_take_id)
-    return take if take and take.finished_at is None and take.cancelled_at is None else None
+    return take if take and take.is_open else None
 
 
 def _row(row: tuple[object, ...]) -> StockTake:

@@ -50,7 +50,7 @@ class Tallies(NamedTuple):
 
 
 class _Review:
-    """What a batch brought that people must look at: dead letters, unknown tags, unassigned topics."""
+    """Problems of a batch that people must look at: dead letters, unknown tags, unassigned topics."""
 
     def __init__(self) -> None:
         self.letters: list[NewDeadLetter] = []
@@ -137,7 +137,7 @@ class Batch:
                 signs[key] = OTHERS
 
     def _only_read(self, line: Line, read: Read, outcome: Bucket | int) -> int:
-        """Return what stands for a read that does not count yet. Once it counts, it proves nothing about its asset."""
+        """Return the sign for a read that does not count yet. Once it counts, it proves nothing about its asset."""
         if outcome in _WITHOUT_ASSET:
             return unknown_tag(read.tag_type, read.value)
         if outcome is Bucket.NO_LOCATION:

@@ -1,4 +1,4 @@
-"""What the messages of one batch say about their readers: state, antennas, clocks, mapped fields, ignored messages."""
+"""News of readers from the messages of one batch: state, antennas, clocks, mapped fields, ignored messages."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def make_backup(data_dir: Path, folder: Path, rotation: Rotation, second: Second
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what a backup left behind that was killed, but not the files of one that may be running."""
+    """Remove the files of a killed backup, but not the files of one that may be running."""
     for leftover in folder.glob("edge-*.tmp*"):
         if leftover.stat().st_mtime < clock.now() / clock.SECOND - _LONGEST_SECONDS:
             leftover.unlink(missing_ok=True)

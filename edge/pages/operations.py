@@ -88,7 +88,7 @@ def authority() -> Response:
 
 @public.get("/.well-known/security.txt")
 def security_txt() -> Response:
-    """Return whom to tell about vulnerabilities (RFC 9116)."""
+    """Return the contact for vulnerability reports (RFC 9116)."""
     config = services().config
     policy = f"{config.http_public_url or request.host_url.rstrip('/')}/manual/security#vulnerability-reports"
     expires = clock.rfc3339((clock.now() // clock.DAY + SECURITY_TXT_DAYS) * clock.DAY)

@@ -35,7 +35,7 @@ Changes = Mapping[str, Any]  # columns to set, with validated values
 
 
 def _audited(kind: str) -> Iterator[tuple[str, str, Callable[[Any], Any] | None]]:
-    """Yield the name of each audited field, its column, and what makes its value readable."""
+    """Yield the name of each audited field, its column, and the function that makes its value readable."""
     for field in fields_of(kind):
         if field.name != "parent_id":
             convert = clock.rfc3339 if field.is_time else bool if field.type == "boolean" else None

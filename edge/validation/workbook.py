@@ -1,8 +1,8 @@
 """Program that prints the rows of the first sheet of an Excel file: `-m edge.validation.workbook SECONDS < FILE`.
 
-A small file can expand to any size, and the library has expressions whose time grows with the square of a text. So a
-process of its own reads it, which can neither stop the service nor take its memory: the system ends it at its limits,
-one of which is SECONDS of processor time.
+A small file can expand to any size, and the library has regular expressions that take quadratic time. So a process
+of its own reads it, which can neither stop the service nor take its memory: the system ends it at its limits, such as
+SECONDS of processor time.
 
 Each line is a JSON list of the number of a row and its cells as text; the last one is `true`. A file that is refused
 gets a line with an object instead: the reason, and the number that is too large.
@@ -72,7 +72,7 @@ def rows_of(data: bytes) -> Iterator[tuple[int, list[str]]]:
 
 
 def _readable(data: bytes) -> IO[bytes]:
-    """Return the workbook with the names that the library knows, and without styles, some of which it refuses."""
+    """Return the workbook with the names that the library knows, and without the styles, since it refuses some."""
     file = TemporaryFile()  # noqa: SIM115  open until the process ends
     with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(file, "w") as readable:
         members = archive.infolist()
@@ -101,7 +101,7 @@ def _renamed(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _plain_styles(stream: IO[bytes]) -> bytes:
-    """Return only the styles that tell a date from a number."""
+    """Return only the styles that distinguish a date from a number."""
     styles = ElementTree.fromstring(b"".join(_renamed(stream)))  # noqa: S314  the process ends at its limits
     for part in list(styles):
         if part.tag not in _OF_DATES:

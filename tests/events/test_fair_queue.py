@@ -7,6 +7,7 @@ import pytest
 from edge.events import delivery_threads
 from edge.events.delivery_threads import SENDERS, DeliveryThreads
 from edge.events.fair_queue import FairQueue, Turn
+from tests.service import wait_for
 
 OURS, THEIRS = 1, 2
 
@@ -88,8 +89,7 @@ def test_a_receiver_has_one_turn_at_a_time_and_pauses_after_an_unexpected_error(
     assert began.acquire(timeout=60)
     threads.offer(turn(1, OURS)._replace(serve=fail))
     is_over.set()
-    while threads.is_busy(1):
-        threading.Event().wait(0.001)
+    wait_for(lambda: not threads.is_busy(1))
     threads.offer(turn(1, OURS)._replace(serve=fail))
     threads.offer(turn(2, OURS)._replace(serve=serve_other))
     assert other.wait(60)

@@ -145,8 +145,9 @@ def upgrade(subject: Subject) -> Finding:
         return ok("no upgrade is running")
     if seconds < UPGRADE_SECONDS and _is_upgrading(subject.machine):
         return ok("an upgrade is running")
+    since = f"{seconds / 3600:.1f} hours" if seconds > 3600 else f"{seconds / 60:.0f} minutes"
     return problem(
-        f"an upgrade started {seconds / 3600:.1f} hours ago and did not finish",
+        f"an upgrade started {since} ago and did not finish",
         "systemctl start edge-upgrade, which restores the previous release; then upgrade again",
     )
 

@@ -84,7 +84,7 @@ def change_public_url(toml: str, before: str, after: str, suffix: str, names: Co
 
 
 def only_for_this_box(toml: str, before: Chosen, is_on: bool) -> tuple[str, Chosen]:
-    """Move the service to a port for this box only, so that Caddy can answer other devices on its plain port.
+    """Move the service to a port for this box only, so Caddy can answer other devices on its plain port.
 
     Releases that left that port to the service are recognized. A listening address of another kind is kept.
     """

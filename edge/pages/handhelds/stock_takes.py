@@ -53,8 +53,8 @@ def report_and_progress(stock_take_id: str) -> Response:
         abort(404)
     for one in [one for one, (_, at) in list(_asking.items()) if at < now - _ASKS_FOR]:
         _asking.pop(one, None)
-    device, is_open = body.get("device"), take.finished_at is None
-    if body.get("asks") is True and is_open and actions.is_device_id(device) and len(_asking) < _MOST_ASKING:
+    device = body.get("device")
+    if body.get("asks") is True and take.is_open and actions.is_device_id(device) and len(_asking) < _MOST_ASKING:
         _asking[stock_take_id] = (device, now)
     asking = _asking.get(stock_take_id)
     with WORK.holding(take.scanned * _BYTES_OF_SCAN):
@@ -120,5 +120,5 @@ def _summary(take: stock_takes.StockTake) -> dict[str, object]:
         "started_by": take.started_by,
         "expected": take.expected,
         "scanned": take.scanned,
-        "is_open": take.finished_at is None and take.cancelled_at is None,
+        "is_open": take.is_open,
     }

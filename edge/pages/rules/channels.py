@@ -36,11 +36,7 @@ def list_channels() -> str:
 
 @administrators.get(f"{PATH}/new", manual="channels#add-a-channel")
 def new_channel_form() -> str:
-    return _form(
-        None,
-        {},
-        {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"},
-    )
+    return _form(None, {}, {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"})
 
 
 @administrators.post(f"{PATH}/new")
@@ -119,7 +115,7 @@ def _has_same_address(row: Channel, checked: Mapping[str, Any], *, is_kept: bool
 
 
 def _saved(row: Channel) -> str:
-    """Return the saved secret; empty, so that it must be entered, if it was sealed on another box."""
+    """Return the saved secret, or an empty text if it was sealed on another box and must be entered."""
     try:
         return secrets.unseal(row.secret)
     except SetupError:

@@ -50,7 +50,7 @@ MOST_KEPT = 50
 
 
 class Known(NamedTuple):
-    """What takes longest, of one moment: the moves since a time, and the assets at each location or below."""
+    """Results of the slowest queries at a moment: the moves since a time, and the assets at each location or below."""
 
     moves: Moves
     below: Mapping[int, int]

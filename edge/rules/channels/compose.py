@@ -1,4 +1,4 @@
-"""Subject and text of what a channel sends: one message, or a digest of many.
+"""Subject and text that a channel sends: one message, or a digest of many.
 
 Names of assets and texts of readers may be hostile. Control characters, line breaks in subjects and characters that
 change the direction of text are removed here; each sender escapes what its own format needs.
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """What a channel sends in one piece. `id` is the same in all attempts for the same messages."""
+    """Content that a channel sends in one piece. `id` is the same in all attempts for the same messages."""
 
     id: str
     subject: str

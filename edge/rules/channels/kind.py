@@ -1,4 +1,4 @@
-"""What a kind of channel declares: its form, the check of what is entered, and its sender. See `kinds`."""
+"""Declaration of a kind of channel: its form, the check of its fields, and its sender. See `kinds`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ChannelKind:
     """A kind of channel; its template has the fields of its form. `secret`: the field that is sealed and never shown.
 
     `check` gets the form, the secret and the allowed network, returns the settings, and raises Invalid by field.
-    `facts`: label and value of the recipient first, then of what else the page shows. `address`: the fields with
-    the receiver's address, the host first. A saved secret is kept while the fields `secret_for` stay the same.
+    `facts`: label and value of the recipient first, then those of other lines on the page. `address`: the fields
+    with the receiver's address, the host first. A saved secret is kept while the fields `secret_for` stay the same.
     `is_secret_typed`: the secret may have any characters. `takes_files`: it sends attachments.
     """
 

@@ -65,7 +65,7 @@ class Messages:
         return False
 
     def _serve(self, no: int) -> bool:
-        """Send what is due in one piece. Returns True if it was delivered, so that more may be due."""
+        """Send the due messages in one piece. Returns True if they were delivered and more may be due."""
         row = next((one for one in channels.at_work() if one.no == no), None)  # it may have changed in the queue
         if row is None:
             return False

@@ -1,4 +1,4 @@
-"""Changes for sites, the hub, readers of the open feed and a service: what they ask of the log of changes."""
+"""Changes for sites, the hub, readers of the open feed and a service, as queries of the log of changes."""
 
 from __future__ import annotations
 

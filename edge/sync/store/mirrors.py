@@ -313,7 +313,7 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
         _set_home(peer, into, record)
     elif record.ref > 0 and same_records.is_kept_for_others(into):
         _set_home(peer, into, record)
-        execute(_COPIES_IN_CONFLICT, (into,))  # what other sites only copied does not count any more
+        execute(_COPIES_IN_CONFLICT, (into,))  # copies of other sites no longer count
     execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
     _link(peer.no, record.ref, into, record.created_at)
     execute(

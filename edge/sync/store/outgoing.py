@@ -26,7 +26,7 @@ from edge.tracking.antenna_names import FIRST_PORT
 from edge.tracking.copies import StayColumns
 
 Sent = TypeVar("Sent", AssetRecord, LocationRecord)
-TAG_BYTES = 200  # that a tag takes in an answer, beside its value
+TAG_BYTES = 200  # that a tag takes in an answer, besides its value
 
 
 class Contents:

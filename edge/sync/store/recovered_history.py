@@ -102,7 +102,7 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
         sources = [_source(organization_id, origin, known) for origin in batch.origins]
         _take_stays(batch.patches, numbers, sources)
         passage_copies.recover(organization_id, batch.doors, batch.passages, known)
-        # Passages and EPCIS events were told when they happened.
+        # Passages and EPCIS events were sent when they happened.
         execute("UPDATE change SET c = NULL WHERE seq > ? AND kind = ?", (newest, Kind.PASSAGE))
         execute("DELETE FROM change WHERE seq > ? AND kind = ?", (newest, Kind.EPCIS))
         hub_link.update(recovering=json.dumps(following))

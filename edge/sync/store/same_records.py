@@ -54,7 +54,7 @@ def _waiting_too(peer: Peer, record: Record, holder: int, local: int | None) -> 
 
 
 def _deleted_at_home(peer: Peer, record: Record, key: str) -> int | None:
-    """Return the asset of which the record is a copy, if its home has deleted it meanwhile."""
+    """Return the asset that the record is a copy of, if its home has since deleted it."""
     row = execute(
         f"SELECT id FROM {table_of(record)} JOIN mirror ON record_id = id "
         "WHERE organization_id = ? AND external_key = ? AND created_at = ? AND deleted_at IS NOT NULL",

@@ -1,4 +1,4 @@
-"""Health report of a site: what its hub shows of the box itself, beside the state of sync.
+"""Health report of a site: what its hub shows of the box itself, besides the state of sync.
 
 A site sends it with its other messages. A hub or site of an earlier release ignores it or does not send it.
 """

@@ -6,9 +6,6 @@ import { beforeEach, test } from "node:test";
 import { empty, swap } from "./database.mjs";
 import { stored } from "./page.mjs";
 
-const field = { addEventListener() {}, focus() {}, dataset: {}, value: "" };
-Object.assign(globalThis.document, { cookie: "", body: field, addEventListener() {} });
-
 const clock = await import("../../../web/static/handhelds/clock.js");
 const queue = await import("../../../web/static/handhelds/queue.js");
 const { noteWaiting } = await import("../../../web/static/handhelds/session.js");

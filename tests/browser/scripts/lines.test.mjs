@@ -25,13 +25,6 @@ class Fake {
   }
 }
 
-const field = { addEventListener() {}, focus() {}, dataset: {}, value: "" };
-const bare = globalThis.document.getElementById;
-Object.assign(globalThis.document, {
-  cookie: "", body: field, activeElement: field, addEventListener() {},
-  getElementById: (id) => (id === "catcher" ? field : bare(id)),
-});
-Object.assign(globalThis, { window: globalThis, addEventListener() {} });
 const { drawLines } = await import("../../../web/static/handhelds/sheets.js");
 
 let made = 0;

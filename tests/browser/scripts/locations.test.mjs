@@ -6,10 +6,6 @@ import { test } from "node:test";
 import "./database.mjs";
 import "./page.mjs";
 
-const field = { addEventListener() {}, focus() {}, dataset: {}, value: "" };
-const bare = document.getElementById;
-Object.assign(document, { cookie: "", body: field, addEventListener() {}, getElementById: (id) => (id === "catcher" ? field : bare(id)) });
-Object.assign(globalThis, { window: globalThis, addEventListener() {} });
 const { inOrder } = await import("../../../web/static/handhelds/locations.js");
 
 test("siblings are sorted 1, 2, 10, below the location that they belong to", () => {

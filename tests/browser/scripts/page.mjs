@@ -3,8 +3,13 @@
 
 export const stored = new Map();
 
-const element = { dataset: { testCode: "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)" } };
-globalThis.document = { getElementById: (id) => (id === "station" ? element : null), documentElement: { lang: "en" } };
+const field = { addEventListener() {}, focus() {}, dataset: {}, value: "" };
+const elements = { station: { dataset: { testCode: "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)" } }, catcher: field, said: {} };
+globalThis.document = {
+  getElementById: (id) => elements[id] || null, documentElement: { lang: "en" },
+  cookie: "", hidden: false, body: field, activeElement: field, addEventListener() {},
+};
+Object.assign(globalThis, { window: globalThis, addEventListener() {} });
 globalThis.location = { protocol: "http:" };
 globalThis.localStorage = {
   getItem: (name) => (stored.has(name) ? stored.get(name) : null),

@@ -8,13 +8,7 @@ import "./page.mjs";
 
 const handlers = {};
 const listen = (name, task) => { handlers[name] = task; };
-const field = { addEventListener() {}, focus() {}, value: "", dataset: {} };
-const bare = globalThis.document.getElementById;
-Object.assign(globalThis.document, {
-  cookie: "", hidden: false, body: field, activeElement: field, addEventListener: listen,
-  getElementById: (id) => (id === "catcher" ? field : bare(id)),
-});
-Object.assign(globalThis, { window: globalThis, addEventListener: listen });
+globalThis.document.addEventListener = globalThis.addEventListener = listen;
 globalThis.setInterval = () => 0; // what is sent by timer is sent by `flush`
 
 const queue = await import("../../../web/static/handhelds/queue.js");

@@ -6,13 +6,6 @@ import { test } from "node:test";
 import "./database.mjs";
 import "./page.mjs";
 
-const field = { addEventListener() {}, focus() {}, dataset: {}, value: "" };
-const bare = globalThis.document.getElementById;
-Object.assign(globalThis.document, {
-  cookie: "", body: field, activeElement: field, addEventListener() {},
-  getElementById: (id) => (id === "catcher" ? field : bare(id)),
-});
-Object.assign(globalThis, { window: globalThis, addEventListener() {} });
 
 const queue = await import("../../../web/static/handhelds/queue.js");
 const { scanId } = await import("../../../web/static/handhelds/sweeping.js");

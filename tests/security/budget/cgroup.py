@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.service import wait_for
+
 ROOT = Path("/sys/fs/cgroup")
-REMOVE_SECONDS = 5.0
 UNIT = Path(__file__).parents[3] / "systemd" / "edge.service"
 
 
@@ -80,11 +80,14 @@ def limited(size: int) -> Iterator[Group]:
 
 def _remove(folder: Path) -> None:
     """Remove the group. The kernel needs a moment after the last process has ended."""
-    deadline = time.monotonic() + REMOVE_SECONDS
-    while folder.exists():
-        try:
+
+    def is_removed() -> bool:
+        with suppress(OSError):
             folder.rmdir()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+        return not folder.exists()
+
+    def running() -> str:
+        numbers = (folder / "cgroup.procs").read_text().split()
+        return f"still running: {[Path(f'/proc/{one}/cmdline').read_bytes() for one in numbers]}"
+
+    wait_for(is_removed, explain=running)

@@ -19,8 +19,6 @@ MOST_RECIPIENTS = 20
 MAX_ADDRESS = 254
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 _HOST = re.compile(r"[A-Za-z0-9:]([A-Za-z0-9.:_-]{0,250}[A-Za-z0-9])?")
-
-
 _PORTS = {Security.STARTTLS: 587, Security.TLS: 465, Security.NONE: 25}
 
 
