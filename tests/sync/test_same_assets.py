@@ -10,7 +10,7 @@ from edge.records import assets
 from edge.records.tags import NewTag
 from edge.sync import verify
 from edge.sync.store import conflicts, hub_link, recovered_history
-from tests.sync.world import Box, Hub, SiteBox, assert_copies, assert_equal
+from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_copies, assert_equal
 
 
 class Company:
@@ -157,6 +157,23 @@ def test_a_copy_of_a_site_that_joins_again_does_not_use_ids_again(company: Compa
         recovered_history.begin(ber.actor)
     company.assert_settled()
     assert ber.rows("SELECT external_key FROM asset ORDER BY 1") == [("H-1",), ("LOST",)]
+
+
+def test_a_copy_of_a_site_that_joins_again_does_not_use_track_numbers_again(company: Company) -> None:
+    """Else the hub keeps the lost history alone, and `edge sync recover` does not fetch it."""
+    ber = company.ber
+    copy = ber.copy_files()
+    ber.scan(company.add(ber, "LOST"), 0, EPOCH)
+    ber.settle()
+    ber.copy_back(copy)
+    ber.join_again()
+    ber.scan(company.add(ber, "NEW"), 1, EPOCH + HOUR)
+    ber.settle()
+    with ber.in_use():
+        recovered_history.begin(ber.actor)
+    company.assert_settled()
+    seen = "SELECT external_key, last_seen_at FROM track JOIN asset ON id = asset_id ORDER BY 1"
+    assert ber.rows(seen) == [("LOST", EPOCH), ("NEW", EPOCH + HOUR)]
 
 
 @pytest.mark.parametrize("is_copy_first", [False, True])

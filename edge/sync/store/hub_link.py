@@ -99,7 +99,7 @@ def find() -> Target | None:
 class HubAccess(NamedTuple):
     """The hub's address and name, this site's code there, its key, the hub's id, and the codes that the site had.
 
-    `epoch` and `acked_seq`: the newest change of this site that it has. Hubs of earlier releases tell neither these nor
+    `epoch` and `acked_seq`: the newest change of this site that it has. Hubs of earlier releases send neither these nor
     their id.
     """
 
@@ -172,8 +172,9 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             is_verify_requested=1,  # the hub may have been restored, or had data from another machine
         )
         is_other = hub.epoch is not None and hub.epoch not in (target.epoch, *target.former)
-        if is_other or hub.acked_seq > target.acked_seq:  # this is a copy, and the hub has what was lost here
+        if is_other or hub.acked_seq > target.acked_seq:  # this is a copy, and the hub has the lost changes
             epochs.skip_ids()
+            copies.skip_track_numbers(execute)
             update(restored_from=copies.newest_read(execute))
         change_feed.add_names(actor.organization_id)
         act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
