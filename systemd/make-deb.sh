@@ -97,7 +97,7 @@ START
     } >"$release/bin/$name"
     chmod 755 "$release/bin/$name"
   done
-  rm -rf "${target:?}"/{bin,{hatchling,pathspec,pluggy,trove_classifiers}{,-*.dist-info}} # only used to build
+  rm -rf "${target:?}"/{bin,{hatchling,pathspec,pluggy,trove_classifiers}{,-*.dist-info},polib{.py,-*.dist-info}} # only used to build
 }
 
 describe() {

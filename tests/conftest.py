@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import runpy
 import shutil
 import sqlite3
 from collections.abc import Generator, Iterator
@@ -30,6 +31,10 @@ __all__ = ["pytest_addoption", "pytest_cmdline_main", "pytest_xdist_auto_num_wor
 # The duration of an example depends more on the load of the machine than on the code.
 settings.register_profile("edge", deadline=None)
 settings.load_profile("edge")
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # the process that starts the others
+    catalogs = Path(__file__).resolve().parent.parent / ".ci/catalogs.py"
+    runpy.run_path(str(catalogs))["make"](catalogs.parent.parent)
 
 
 def _compile_each_route_once() -> None:
