@@ -72,7 +72,7 @@ CAPS = {
     "asset_note": Cap(20_000, N_("asset note"), remedy=_DELETE),
     "asset_photo": Cap(2_000, N_("asset photo"), remedy=_DELETE),
     "location_printer": Cap(200, N_("location printer")),
-    "wall": Cap(50, N_("wall"), remedy=N_("revoke one first")),
+    "wall": Cap(50, N_("kiosk display"), remedy=N_("revoke one first")),
     "saved_filter": Cap(100, N_("saved filter")),
     "floor_plan": Cap(200, N_("floor plan")),
     "stock_take": Cap(50_000, N_("stock take"), remedy=_LOWER_HISTORY),

@@ -28,7 +28,7 @@ KINDS = {
     "door": N_("Doors"),
     "channel": N_("Channels"),
     "output": N_("Outputs"),
-    "wall": N_("Walls"),
+    "wall": N_("Kiosk displays"),
     "rule": N_("Rules"),
     "alert": N_("Alerts"),
     "expected_list": N_("Expected lists"),

@@ -73,7 +73,7 @@ NOTICES = {
     "channel-disabled": N_("Disabled. Nothing is sent until it is enabled."),
     "channel-tested": N_("The test message is being sent. Its result appears below."),
     "destination-tested": N_("Test event sent. Reload this page to see the result."),
-    "wall-revoked": N_("Wall revoked. Its link no longer works."),
+    "wall-revoked": N_("Kiosk display revoked. Its link no longer works."),
     "revoked": N_("Key revoked. It no longer works."),
 }
 

@@ -41,7 +41,7 @@ SHOWN = {
     f"| Readers | {CAPS['reader'][0]:,} |",
     f"| Sites of a hub | {CAPS['site'][0]:,} |",
     f"| Floor plans | {CAPS['floor_plan'][0]:,} |",
-    f"| Walls | {CAPS['wall'][0]:,} |",
+    f"| Kiosk displays | {CAPS['wall'][0]:,} |",
     f"| Notes | {CAPS['asset_note'][0]:,}; {asset_notes.MOST_OF_ASSET} of an asset; "
     f"{asset_notes.MOST_OF_PERSON} of a person in 24 hours |",
     f"| Photos | {CAPS['asset_photo'][0]:,} of at most {asset_photos.MAX_BYTES // KB} KB; "

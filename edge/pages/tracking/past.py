@@ -111,7 +111,6 @@ def asset_history(asset_id: int) -> str:
         shortcuts=shortcuts(LENGTHS),
         page=Page(stays.rows[::-1][offset : offset + PER_PAGE], len(stays.rows)),
         **pager(PER_PAGE, lambda row: f"/assets/{asset_id}/history?{days.query}&offset={row}"),
-        sightings=sum(stay.sightings for stay in stays.rows),
         is_cut=stays.is_cut,
         strip=strip,
         chart=charts.dwell(clipped, edges, names, colors) if len(edges) > 1 and clipped else None,

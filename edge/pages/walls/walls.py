@@ -30,7 +30,7 @@ TITLES = {
 }
 
 
-@administrators.get("/walls", manual="walls#add-a-wall")
+@administrators.get("/walls", manual="walls#add-a-kiosk-display")
 def show_walls() -> str:
     return _list({"language": language()}, {})
 

@@ -94,7 +94,7 @@ def test_a_stay_lasts_in_the_file_as_long_as_on_the_page(sign_in_as: SignIn, cas
         assert (rows[-1]["location"], rows[-1]["left"], rows[-1]["sightings"]) == ("Rack A", "", "2")
         assert rows[0]["left"] > rows[0]["seen_until"] > rows[0]["from"]
     page = browser.get(f"/assets/{site.cage.id}/history").text
-    stayed = re.findall(r'nowrap number">([^<]*)</td><td class="right number wide-only">', page)
+    stayed = re.findall(r'\n +<td class="right nowrap number">([^<]*)<', page)
     assert stayed[::-1][:2] == ["22 s", "38 s"]
     assert "Export stays" in page
 
