@@ -68,19 +68,21 @@ document.addEventListener("keydown", (event) => {
   pin.length = 0;
 });
 
-// In a select, keys choose an entry, unless they arrive faster than a person types: then a scanner sent them.
+// In a select, keys choose an entry, unless two of them arrive faster than a person types: then a scanner sent them all. A
+// busy handheld delays some.
 const TOO_FAST = 100; // ms between two keys
-let first = { at: -Infinity };
+const SLOWEST = 300; // ms between two keys of a scanner
+let keys = { at: -Infinity };
 function takeFromList(event, awaiting) {
   if (event.key.length !== 1) return;
   const list = event.target;
-  if (event.timeStamp - first.at > TOO_FAST) {
-    first = { at: event.timeStamp, key: event.key, chosen: list.value };
-    return;
-  }
+  const gap = event.timeStamp - keys.at;
+  keys = gap > SLOWEST ? { text: event.key, chosen: list.value } : { ...keys, text: keys.text + event.key };
+  keys.at = event.timeStamp;
+  if (gap > TOO_FAST) return;
   event.preventDefault();
-  list.value = first.chosen;
-  awaiting.value = first.key + event.key;
+  list.value = keys.chosen;
+  awaiting.value = keys.text;
   awaiting.focus();
 }
 
