@@ -7,13 +7,15 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from edge.pages.guard import Views, actor, administrators
+from edge.pages.guard import Again, Views, actor, administrators
 from edge.pages.notices import done
 
 
-def add_action(views: Views, path: str, act: Callable[..., object], then: str, notice: str) -> None:
+def add_action(
+    views: Views, path: str, act: Callable[..., object], then: str, notice: str, again: Again | None = None
+) -> None:
     """Add the route of a button: it calls `act` with the actor and the ids in `path`, and leads to the page `then`, in
-    which `{no}` stands for an id of that name.
+    which `{no}` stands for an id of that name. `again` as in `Views.post`.
     """
 
     def view(**ids: Any) -> Response:
@@ -21,7 +23,7 @@ def add_action(views: Views, path: str, act: Callable[..., object], then: str, n
         return done(then.format(**ids), notice)
 
     view.__name__ = path  # names the endpoint
-    views.post(path)(view)
+    views.post(path, again=again)(view)
 
 
 def add_actions(path: str, name: str, store: Any) -> None:

@@ -11,7 +11,7 @@ from edge.audit.actors import ActorKind
 from edge.audit.trail import BOX, AuditFilter
 from edge.pages.dates import begin_of_day
 from edge.pages.forms import search_text, typable
-from edge.pages.guard import administrators, current_session
+from edge.pages.guard import administrators, organization_id
 from edge.pages.paging import offset_asked, pager
 from edge.pages.translation import gettext
 from edge.people import api_keys, people
@@ -61,7 +61,7 @@ def show_audit() -> str:
     query, offset = _requested(), offset_asked()
     return render_template(
         "audit.html",
-        page=trail.list_page(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        page=trail.list_page(organization_id(), query, limit=PER_PAGE, offset=offset),
         query=query,
         actors=_actors(),
         kinds={kind: gettext(title) for kind, title in KINDS.items()},
@@ -86,11 +86,10 @@ def _requested() -> AuditFilter:
 
 def _actors() -> dict[str, str]:
     """Return everybody who may have acted: people, API keys, the shell, the service."""
-    organization_id = current_session().organization_id
-    actors = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
+    actors = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id())}
     actors |= {
         f"{ActorKind.API_KEY}:{row.id}": gettext("API key %(name)s") % {"name": row.name}
-        for row in api_keys.list_keys(organization_id, include_revoked=True)
+        for row in api_keys.list_keys(organization_id(), include_revoked=True)
     }
     return {
         "": gettext("Anybody"),

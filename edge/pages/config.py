@@ -5,27 +5,28 @@ from __future__ import annotations
 from flask import abort, render_template, request
 
 from edge.config.live import SettingState
-from edge.errors import Invalid
-from edge.pages.forms import Errors, errors_of, text
+from edge.pages.forms import Errors, text
 from edge.pages.guard import Answer, actor, administrators
 from edge.pages.notices import done
 from edge.pages.operations import may_see_the_box
 from edge.services import services
 
 
+def _page(errors: Errors, name: str) -> str:
+    setting = _setting(name)
+    options = [(choice, choice) for choice in setting.choices]
+    value = request.form.get("value", setting.value)
+    return render_template("config/setting.html", setting=setting, options=options, value=value, errors=errors)
+
+
 @administrators.get("/status/settings/<name>", manual="settings#changes-while-the-service-runs")
 def setting_form(name: str) -> str:
-    setting = _setting(name)
-    return _page(setting, setting.value, {})
+    return _page({}, name)
 
 
-@administrators.post("/status/settings/<name>")
+@administrators.post("/status/settings/<name>", again=_page)
 def change_setting(name: str) -> Answer:
-    setting, entered = _setting(name), text(request.form, "value")
-    try:
-        services().settings.change(actor(), name, entered)
-    except Invalid as error:
-        return _page(setting, entered, errors_of(error)), 400
+    services().settings.change(actor(), _setting(name).name, text(request.form, "value"))
     return done(f"/status/settings/{name}", "changed")
 
 
@@ -40,8 +41,3 @@ def _setting(name: str) -> SettingState:
         abort(403)
     states = services().settings.states()
     return next((row for row in states if row.name == name and row.is_changeable), None) or abort(404)
-
-
-def _page(setting: SettingState, value: str, errors: Errors) -> str:
-    options = [(choice, choice) for choice in setting.choices]
-    return render_template("config/setting.html", setting=setting, options=options, value=value, errors=errors)

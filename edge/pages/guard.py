@@ -19,8 +19,9 @@ from edge import known_callers
 from edge.api.middleware import request_context
 from edge.audit.actors import Actor
 from edge.database.connection import hide_people, share_processor
-from edge.errors import Unavailable
+from edge.errors import Conflict, EdgeError, Unavailable
 from edge.pages import cookies, kept_forms
+from edge.pages.forms import errors_of
 from edge.pages.help import SECTIONS
 from edge.pages.translation import gettext
 from edge.people import devices, sessions, sign_in
@@ -44,6 +45,7 @@ View = TypeVar("View", bound=Callable[..., object])
 
 # What a view may return: a response, a page, or a page with a status.
 Answer = AnyResponse | str | tuple[str | AnyResponse, int]
+Again = Callable[..., str]
 
 
 class Views:
@@ -62,13 +64,19 @@ class Views:
             SECTIONS[path] = manual
         return self._marking(pages.get(path))
 
-    def post(self, path: str, max_body: int = 0) -> Callable[[View], View]:
-        """`max_body`: the largest body in bytes, with a session, if it is not `MAX_BODY`."""
-        return self._marking(pages.post(path), max_body)
+    def post(self, path: str, max_body: int = 0, again: Again | None = None) -> Callable[[View], View]:
+        """`max_body`: the largest body in bytes, with a session, if it is not `MAX_BODY`.
 
-    def _marking(self, register: Callable[[Any], Any], max_body: int = 0) -> Callable[[View], View]:
+        `again` gets errors by field and the ids in the path, and returns the form if the view refuses what was entered.
+        """
+        return self._marking(pages.post(path), max_body, again)
+
+    def _marking(
+        self, register: Callable[[Any], Any], max_body: int = 0, again: Again | None = None
+    ) -> Callable[[View], View]:
         def add(view: View) -> View:
-            registered: Any = view if self._check is None else _checked(self._check, view)
+            registered: Any = view if again is None else _refusing(view, again)
+            registered = registered if self._check is None else _checked(self._check, registered)
             registered.required_role = self._role
             if max_body:
                 registered.max_body = max_body
@@ -87,6 +95,17 @@ def _checked(check: Callable[..., object], view: Callable[..., object]) -> Calla
     return answer
 
 
+def _refusing(view: Callable[..., object], again: Again) -> Callable[..., object]:
+    @wraps(view)
+    def answer(**ids: Any) -> object:
+        try:
+            return view(**ids)
+        except EdgeError as error:
+            return again(errors_of(error), **ids), 409 if isinstance(error, Conflict) else 400
+
+    return answer
+
+
 public, viewers, operators = Views(None), Views(Role.VIEWER), Views(Role.OPERATOR)
 editors, administrators = Views(Role.EDITOR), Views(Role.ADMINISTRATOR)
 
@@ -100,6 +119,11 @@ def current_session() -> SessionRow:
 def current_or_none() -> SessionRow | None:
     session: SessionRow | None = g.session
     return session
+
+
+def organization_id() -> int:
+    """Return the organization of the session. Only in views that require a role."""
+    return current_session().organization_id
 
 
 def actor() -> Actor:

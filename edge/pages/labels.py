@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, abort, make_response, redirect, render_template, request
 from markupsafe import Markup
 
-from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
+from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.labels import printer, printers
 from edge.labels.fonts import EAST_ASIAN_PACKAGE, east_asian_font
 from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_font
@@ -19,8 +18,8 @@ from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
 from edge.outbound import check_host
 from edge.pages import label_documents, record_links
-from edge.pages.forms import Errors, errors_of, message_of, text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, operators, viewers
+from edge.pages.forms import Errors, message_of, text, whole
+from edge.pages.guard import Answer, actor, administrators, operators, organization_id, viewers
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, localized, translated
@@ -58,11 +57,10 @@ def download_labels() -> Answer:
     try:
         check_fit(chosen, paper, _code())
     except Invalid as error:
-        return _page(_form_error(error)), 400
-    organization_id = current_session().organization_id
+        return _page({"": message_of(error)}), 400
     if len(chosen) > AT_ONCE:
         try:
-            started = label_documents.start(organization_id, chosen, paper, _code(), skip)
+            started = label_documents.start(organization_id(), chosen, paper, _code(), skip)
         except Unavailable as error:
             abort(429, str(error))
         return redirect(f"/labels/documents/{started.id}", 303)
@@ -76,7 +74,7 @@ def download_labels() -> Answer:
 @viewers.get("/labels/documents/<document_id>", manual="office#labels")
 def show_label_document(document_id: str) -> Answer:
     """Show the progress, and open the document as soon as it is complete."""
-    document = label_documents.find(current_session().organization_id, document_id) or abort(404)
+    document = label_documents.find(organization_id(), document_id) or abort(404)
     if document.is_done:
         return redirect(f"/labels/documents/{document_id}.pdf", 303)
     response = make_response(render_template("labels/document.html", document=document))
@@ -86,7 +84,7 @@ def show_label_document(document_id: str) -> Answer:
 
 @viewers.get("/labels/documents/<document_id>.pdf")
 def open_label_document(document_id: str) -> Response:
-    document = label_documents.find(current_session().organization_id, document_id) or abort(404)
+    document = label_documents.find(organization_id(), document_id) or abort(404)
     if not document.is_done:
         abort(409, N_("The labels are still being created."))
     if not document.content:
@@ -102,7 +100,7 @@ def _pdf(document: bytes) -> Response:
 @contextmanager
 def _drawing() -> Iterator[Callable[[int], None]]:
     try:
-        with label_documents.drawing(current_session().organization_id) as progress:
+        with label_documents.drawing(organization_id()) as progress:
             yield progress
     except Unavailable as error:
         abort(429, str(error))
@@ -110,15 +108,15 @@ def _drawing() -> Iterator[Callable[[int], None]]:
 
 @operators.post("/labels/print")
 def print_labels() -> Answer:
-    chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
+    chosen_printer = printers.find_printer(organization_id()) or abort(404)
     chosen, paper = _labels() or abort(404), PAPERS[chosen_printer.paper]
     try:
         with _drawing() as progress:
             check_fit(chosen, paper, _code(), chosen_printer.dots_per_mm)
             document = labels_zpl(chosen, paper, _code(), chosen_printer.dots_per_mm, progress)
-        printer.send(chosen_printer.address, document, services().config.printer_ports)
+        _send(chosen_printer, document)
     except Invalid as error:
-        return _page(_form_error(error)), 400
+        return _page({"": message_of(error)}), 400
     except EdgeError as error:
         return _page({"": message_of(error)}), 503
     return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
@@ -136,76 +134,83 @@ def print_asset_label(organization_id: int, places: Sequence[int], name: str, ex
     paper = PAPERS[nearest.paper]  # a single label does not wait for documents that others draw
     check_fit([label], paper, Code.QR, nearest.dots_per_mm)
     document = labels_zpl([label], paper, Code.QR, nearest.dots_per_mm)
-    printer.send(nearest.address, document, services().config.printer_ports)
+    _send(nearest, document)
     return True
+
+
+def _printer_page(errors: Errors) -> str:
+    """Return the form with what was entered, or else with the printer of the organization."""
+    present = printers.find_printer(organization_id())
+    saved = present._asdict() if present else {"paper": "roll-102x51", "dots_per_mm": 8}
+    return render_template(
+        "labels/printer.html",
+        values=request.form if "address" in request.form else saved,
+        errors=errors,
+        papers=[(name, translated(paper.title)) for name, paper in PAPERS.items() if paper.per_page == 1],
+        at_locations=printers.location_printers(organization_id()),
+        locations=location_board.tree(organization_id()),
+        dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],
+        printer=present,
+    )
 
 
 @administrators.get("/labels/printer", manual="office#label-printer")
 def label_printer_form() -> str:
-    chosen_printer = printers.find_printer(current_session().organization_id)
-    return _printer_page(chosen_printer._asdict() if chosen_printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})
+    return _printer_page({})
 
 
-@administrators.post("/labels/printer")
+@administrators.post("/labels/printer", again=_printer_page)
 def set_label_printer() -> Answer:
     """Save the label printer, or that of a location. An empty address removes it."""
     location_id = request.form.get("location", 0, type=whole) or None
+    entered = _entered_printer()
+    if entered is None:
+        printers.remove_printer(actor(), location_id)
+        return done("/labels/printer", "dropped")
     try:
-        chosen_printer = _entered_printer()
-        if chosen_printer:
-            printers.set_printer(actor(), chosen_printer, location_id)
-        else:
-            printers.remove_printer(actor(), location_id)
-    except Invalid as error:
-        return _printer_page(request.form, errors_of(error)), 400
-    except NotFound:
-        return _printer_page(request.form, {"location": gettext("This location no longer exists")}), 400
-    except Conflict as error:
-        return _printer_page(request.form, {"": message_of(error)}), 409
-    return done("/labels/printer", "changed" if chosen_printer else "dropped")
+        printers.set_printer(actor(), entered, location_id)
+    except NotFound as error:
+        raise Invalid.one("location", "fk_not_found", N_("This location no longer exists")) from error
+    return done("/labels/printer", "changed")
 
 
 @administrators.post("/labels/printer/test")
 def print_test_label() -> Answer:
-    chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
+    chosen_printer = printers.find_printer(organization_id()) or abort(404)
     label = Label(gettext("Label printer test"), "TEST-0001", record_links.asset_link("TEST-0001"))
+    paper, dots_per_mm = PAPERS[chosen_printer.paper], chosen_printer.dots_per_mm
     try:
-        printer.send(
-            chosen_printer.address,
-            labels_zpl([label], PAPERS[chosen_printer.paper], Code.QR, chosen_printer.dots_per_mm),
-            services().config.printer_ports,
-        )
+        _send(chosen_printer, labels_zpl([label], paper, Code.QR, dots_per_mm))
     except EdgeError as error:
-        return _printer_page(chosen_printer._asdict(), {"address": message_of(error)}), 503
+        return _printer_page({"address": message_of(error)}), 503
     return done("/labels/printer", "printed")
 
 
-def _form_error(error: Invalid) -> Errors:
-    return {"": message_of(error)}
+def _send(to: LabelPrinter, document: bytes) -> None:
+    printer.send(to.address, document, services().config.printer_ports)
 
 
 def _labels() -> list[Label]:
     """Return the labels of the selection in the URL: selected assets, else the filtered board; or locations."""
-    organization_id = current_session().organization_id
     if request.values.get("kind") == "location":
-        branches = location_board.tree(organization_id)
+        branches = location_board.tree(organization_id())
         top = request.values.get("location", 0, type=whole)
         chosen = location_board.inside(branches, top) if top else branches
         return [
             Label(branch.name, branch.external_key, record_links.location_link(branch.external_key))
             for branch in chosen[:MOST]
         ]
-    return [
-        Label(row.name, row.external_key, record_links.asset_link(row.external_key)) for row in _assets(organization_id)
-    ]
+    return [Label(row.name, row.external_key, record_links.asset_link(row.external_key)) for row in _assets()]
 
 
-def _assets(organization_id: int) -> Sequence[board.BoardRow]:
+def _assets() -> Sequence[board.BoardRow]:
     chosen = request.values.getlist("asset", type=whole)
     if chosen:
-        return board.by_ids(organization_id, chosen[:MOST])
+        return board.by_ids(organization_id(), chosen[:MOST])
     query = board_filter(request.values)
-    return [] if query.retired else board.board(organization_id, query, limit=MOST).rows  # retired keys may be reused
+    if query.retired:  # retired keys may be reused
+        return []
+    return board.board(organization_id(), query, limit=MOST).rows
 
 
 def _code() -> Code:
@@ -256,7 +261,7 @@ def _page(errors: Errors) -> str:
         codes=[(code, gettext(title)) for code, title in CODES.items()],
         code=_code(),
         most=MOST,
-        printer=printers.find_printer(current_session().organization_id),
+        printer=printers.find_printer(organization_id()),
         errors=errors,
         has_no_address=record_links.has_no_address(),
         source=_source(),
@@ -280,16 +285,3 @@ def _entered_printer() -> LabelPrinter | None:
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
         raise Invalid.one("paper", "invalid_value", N_("Choose one from the list"))
     return LabelPrinter(f"{host}:{port}", form["paper"], int(dots))
-
-
-def _printer_page(values: Any, errors: Errors) -> str:
-    return render_template(
-        "labels/printer.html",
-        values=values,
-        errors=errors,
-        papers=[(name, translated(paper.title)) for name, paper in PAPERS.items() if paper.per_page == 1],
-        at_locations=printers.location_printers(current_session().organization_id),
-        locations=location_board.tree(current_session().organization_id),
-        dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],
-        printer=printers.find_printer(current_session().organization_id),
-    )

@@ -13,8 +13,8 @@ from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.outbound import Network
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
-from edge.pages.forms import errors_of, message_of, whole
-from edge.pages.guard import Answer, actor, administrators, current_session
+from edge.pages.forms import Errors, errors_of, message_of, whole
+from edge.pages.guard import Answer, actor, administrators, organization_id
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.pages.translation import gettext, translated
@@ -43,25 +43,46 @@ _comparing = threading.Lock()  # one at a time: another machine decides how long
 _previews = Buckets(burst=10, per_second=1 / 6)
 
 
+def _page(errors: Errors, **_ids: int) -> str:
+    current = state.site_state()
+    if current and current.here.organization_id != organization_id():
+        current = None
+    reported = state.worst_first(state.site_statuses(organization_id()))
+    return render_template(
+        "sync/sync.html",
+        state=current,
+        here=current.here if current else None,
+        modes=MODES,
+        aside=sites.list_trouble(HUB) if current else [],
+        sites=reported,
+        set_aside=[
+            (row.site, sites.list_trouble(row.site.no, with_conflicts=False)) for row in reported if row.set_aside
+        ],
+        disk=next((check for check, _ in services().health.checks() if check.name == "disk"), None),
+        **_conflicts(),
+        errors=errors,
+        values=request.form,
+        once=new_token(),
+    )
+
+
 @administrators.get("/sync", manual="sites#status")
 def sync() -> str:
-    return _page({}, {})
+    return _page({})
 
 
-@administrators.post("/sync/sites")
+@administrators.post("/sync/sites", again=_page)
 @once
-def add_site() -> str | tuple[str, int]:
+def add_site() -> str:
     """Add a site. The response is the only page that shows the join code."""
     secret = new_token()
-    try:
-        code = values.external_key("code", request.form.get("code", "").strip())
-        name = values.name("name", request.form.get("name", "").strip())
-        made = sites.add_site(actor(), code, name, hash_secret(secret))
-    except Invalid as error:
-        return _page(errors_of(error), request.form), 400
-    except Conflict as error:
-        return _page({"code": message_of(error)}, request.form), 409
-    return _code_page(made, secret)
+    return _code_page(sites.add_site(actor(), *_entered_site(), hash_secret(secret)), secret)
+
+
+def _entered_site() -> tuple[str, str]:
+    """Return code and name of the form. Raises Invalid."""
+    code = values.external_key("code", request.form.get("code", "").strip())
+    return code, values.name("name", request.form.get("name", "").strip())
 
 
 @administrators.post("/sync/sites/<int:site_no>/code")
@@ -72,7 +93,7 @@ def new_code(site_no: int) -> str:
 
 @administrators.get("/sync/sites/<int:site_no>/remove", manual="sites#leaving-renaming-retiring")
 def ask_to_remove_site(site_no: int) -> str:
-    return render_template("sync/remove-site.html", site=sites.get_site(current_session().organization_id, site_no))
+    return render_template("sync/remove-site.html", site=sites.get_site(organization_id(), site_no))
 
 
 add_action(administrators, "/sync/sites/<int:site_no>/remove", site_lifecycle.remove, "/sync", "site-removed")
@@ -87,24 +108,23 @@ def preview_join() -> str | tuple[str, int]:
 @administrators.post("/sync/prefix")
 def prefix_keys() -> str | tuple[str, int]:
     """Put a prefix before the keys that clash, or before all keys, and compare again."""
-    organization_id = current_session().organization_id
     _check_may_compare()
     try:
         prefix = values.external_key("prefix", request.form.get("prefix", "").strip())
         if request.form.get("which") == "all":
-            records = keys_in_bulk.all_records(organization_id)
+            records = keys_in_bulk.all_records(organization_id())
         else:
-            records = list(_compare(organization_id).clashing)
+            records = list(_compare().clashing)
         result = keys_in_bulk.prefix_keys(actor(), records, prefix)
     except Invalid as error:
         return _preview_page(errors_of(error))
     except EdgeError as error:
-        return _page({"join_code": _why_no_preview(error)}, request.form), 400
+        return _page({"join_code": _why_no_preview(error)}), 400
     return _preview_page(result=_prefixed(result))
 
 
-def _compare(organization_id: int) -> Preview:
-    if not _previews.take(str(organization_id)).allowed:
+def _compare() -> Preview:
+    if not _previews.take(str(organization_id())).allowed:
         raise Unavailable(N_("too many comparisons; try again in a minute"), 60)
     code = join.read(request.form.get("join_code", ""))
     if not code.url.startswith("https://"):
@@ -112,7 +132,7 @@ def _compare(organization_id: int) -> Preview:
     if not _comparing.acquire(blocking=False):
         raise Unavailable(N_("too many comparisons; try again in a minute"), 60)
     try:
-        return enrollment.compare(organization_id, code, PREVIEW_SECONDS, Network.PRIVATE)
+        return enrollment.compare(organization_id(), code, PREVIEW_SECONDS, Network.PRIVATE)
     finally:
         _comparing.release()
 
@@ -123,13 +143,12 @@ def _check_may_compare() -> None:
         raise Conflict(N_("this box is a hub or reports to one already"))
 
 
-def _preview_page(errors: dict[str, str] | None = None, result: str = "") -> str | tuple[str, int]:
-    organization_id = current_session().organization_id
+def _preview_page(errors: Errors | None = None, result: str = "") -> str | tuple[str, int]:
     _check_may_compare()
     try:
-        comparison = _compare(organization_id)
+        comparison = _compare()
     except EdgeError as error:
-        return _page({"join_code": f"{result} {_why_no_preview(error)}".strip()}, {}), 400
+        return _page({"join_code": f"{result} {_why_no_preview(error)}".strip()}), 400
     page = render_template(
         "sync/preview.html",
         preview=comparison,
@@ -157,31 +176,25 @@ def _why_no_preview(error: EdgeError) -> str:
     )
 
 
+def _site_page(errors: Errors, site_no: int) -> str:
+    site = sites.get_site(organization_id(), site_no)
+    return render_template("sync/edit-site.html", site=site, errors=errors, values=request.form)
+
+
 @administrators.get("/sync/sites/<int:site_no>/edit", manual="sites#leaving-renaming-retiring")
 def edit_site(site_no: int) -> str:
-    return _site_page(site_no, {})
+    return _site_page({}, site_no)
 
 
-@administrators.post("/sync/sites/<int:site_no>/edit")
+@administrators.post("/sync/sites/<int:site_no>/edit", again=_site_page)
 def save_site(site_no: int) -> Answer:
     """Change name and code of a site."""
-    try:
-        code = values.external_key("code", request.form.get("code", "").strip())
-        name = values.name("name", request.form.get("name", "").strip())
-        site_lifecycle.rename(actor(), site_no, code=code, name=name)
-    except Invalid as error:
-        return _site_page(site_no, errors_of(error)), 400
-    except Conflict as error:
-        return _site_page(site_no, {"code": message_of(error)}), 409
+    code, name = _entered_site()
+    site_lifecycle.rename(actor(), site_no, code=code, name=name)
     return done("/sync", "changed")
 
 
 add_action(administrators, "/sync/sites/<int:site_no>/retire", site_lifecycle.retire, "/sync", "site-retired")
-
-
-def _site_page(site_no: int, errors: dict[str, str]) -> str:
-    site = sites.get_site(current_session().organization_id, site_no)
-    return render_template("sync/edit-site.html", site=site, errors=errors, values=request.form)
 
 
 @administrators.post("/sync/sites/<int:site_no>/merge")
@@ -194,17 +207,12 @@ def merge_agreeing(site_no: int) -> Answer:
 add_action(administrators, "/sync/conflicts/<int:site_no>/<int:remote_id>/same", conflicts.merge, "/sync", "same")
 
 
-@administrators.post("/sync/conflicts/<int:site_no>/<int:remote_id>/rename")
+@administrators.post("/sync/conflicts/<int:site_no>/<int:remote_id>/rename", again=_page)
 def rename_ours(site_no: int, remote_id: int) -> Answer:
     """Give the record of this hub another key, and leave the key to the record of the site."""
     field = f"key-{site_no}-{remote_id}"
-    try:
-        key = values.external_key(field, request.form.get(field, "").strip())
-        conflicts.rename(actor(), site_no, remote_id, key)
-    except Invalid as error:
-        return _page(errors_of(error), request.form), 400
-    except Conflict as error:
-        return _page({field: message_of(error)}, request.form), 409
+    key = values.external_key(field, request.form.get(field, "").strip())
+    conflicts.rename(actor(), site_no, remote_id, key)
     return done("/sync", "renamed")
 
 
@@ -220,34 +228,10 @@ add_action(administrators, "/sync/resume", _RESUME, "/sync", "resume")
 add_action(administrators, "/sync/verify", _VERIFY, "/sync", "verify")
 
 
-def _page(errors: dict[str, str], entered: object) -> str:
-    organization_id = current_session().organization_id
-    current = state.site_state()
-    if current and current.here.organization_id != organization_id:
-        current = None
-    reported = state.worst_first(state.site_statuses(organization_id))
-    return render_template(
-        "sync/sync.html",
-        state=current,
-        here=current.here if current else None,
-        modes=MODES,
-        aside=sites.list_trouble(HUB) if current else [],
-        sites=reported,
-        set_aside=[
-            (row.site, sites.list_trouble(row.site.no, with_conflicts=False)) for row in reported if row.set_aside
-        ],
-        disk=next((check for check, _ in services().health.checks() if check.name == "disk"), None),
-        **_conflicts(organization_id),
-        errors=errors,
-        values=entered,
-        once=new_token(),
-    )
-
-
-def _conflicts(organization_id: int) -> dict[str, Any]:
+def _conflicts() -> dict[str, Any]:
     """Return one page of conflicts of the selected site, or of all sites."""
     offset, site_no = offset_asked(), request.args.get("site", type=whole)
-    page = conflicts.list_conflicts(organization_id, site_no=site_no, offset=offset)
+    page = conflicts.list_conflicts(organization_id(), site_no=site_no, offset=offset)
     site = f"&site={site_no}" if site_no is not None else ""
     return {
         "conflicts": page,

@@ -12,7 +12,7 @@ from flask import render_template
 
 from edge.errors import EdgeError, NotFound, Unavailable
 from edge.pages.forms import message_of
-from edge.pages.guard import Answer, actor, administrators, current_session
+from edge.pages.guard import Answer, actor, administrators, organization_id
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.pages.translation import translated
@@ -92,7 +92,7 @@ def summary() -> dict[str, Any] | None:
         return None
     from edge.upstream import counterparts, upstreams
 
-    row = upstreams.find(current_session().organization_id)
+    row = upstreams.find(organization_id())
     if row is None:
         return None
     number, troubles = counterparts.count(row.no)
@@ -125,7 +125,7 @@ def _troubles(upstream_no: int, offset: int) -> list[dict[str, Any]]:
     from edge.upstream import counterparts, local_records
 
     rows = counterparts.troubles(upstream_no, PER_PAGE, offset)
-    here = local_records.read(current_session().organization_id, [one.record_id for one in rows])
+    here = local_records.read(organization_id(), [one.record_id for one in rows])
     return [
         {
             "id": one.record_id,

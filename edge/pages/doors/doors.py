@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -20,8 +19,8 @@ from edge.errors import EdgeError, Invalid
 from edge.expected_lists import expected_lists
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, viewers
+from edge.pages.forms import Errors, text, whole
+from edge.pages.guard import Answer, actor, administrators, organization_id, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.readers import readers
@@ -42,9 +41,13 @@ DIRECTIONS = {
 }
 
 
+def _list(errors: Errors) -> str:
+    return render_template("doors/doors.html", **_doors_now(), values=request.form, errors=errors, **_choices())
+
+
 @viewers.get("/doors", manual="doors#set-up-a-door")
 def show_doors() -> str:
-    return render_template("doors/doors.html", **_doors_now(), values={}, errors={}, **_choices())
+    return _list({})
 
 
 @viewers.get("/doors/now")
@@ -54,22 +57,16 @@ def doors_now() -> Response:
     return fragment("doors/_doors.html", (values["doors"], values["totals"]), **values)
 
 
-@administrators.post("/doors")
+@administrators.post("/doors", again=_list)
 @once
 def new_door() -> Answer:
-    try:
-        door_id = doors.add_door(actor(), text(request.form, "name"), _location())
-    except EdgeError as error:
-        page = render_template(
-            "doors/doors.html", **_doors_now(), values=request.form, errors=errors_of(error), **_choices()
-        )
-        return page, 400
+    door_id = doors.add_door(actor(), text(request.form, "name"), _location())
     return done(f"/doors/{door_id}/edit", "made")
 
 
 @viewers.get("/doors/<int:door_id>", manual="doors#passages")
 def show_door(door_id: int) -> str:
-    door = doors.find_door(current_session().organization_id, door_id)
+    door = doors.find_door(organization_id(), door_id)
     return render_template(
         "doors/door.html", antennas=doors.antennas_of(door.organization_id, door_id), sides=Side, **_door_now(door)
     )
@@ -78,28 +75,41 @@ def show_door(door_id: int) -> str:
 @viewers.get("/doors/<int:door_id>/now")
 def door_now(door_id: int) -> Response:
     """Return the passages and totals of today. The page polls this."""
-    values = _door_now(doors.find_door(current_session().organization_id, door_id))
+    values = _door_now(doors.find_door(organization_id(), door_id))
     return fragment("doors/_door.html", (values["today"], values["passages"], values["expected"]), **values)
+
+
+def _form(errors: Errors, door_id: int) -> str:
+    """Return the form of a door with what was entered, or else with the saved values."""
+    door = doors.find_door(organization_id(), door_id)
+    is_entered = "name" in request.form
+    return render_template(
+        "doors/edit-door.html",
+        door=door,
+        values=request.form if is_entered else {"name": door.name, "location_id": door.location_id or ""},
+        errors=errors,
+        rows=_entered_rows() if is_entered else _saved_rows(door),
+        sides=Side,
+        epcis=places.find(door.organization_id, "door", door.id),
+        steps=places.STEPS,
+        dispositions=places.DISPOSITIONS,
+        **_choices(),
+    )
 
 
 @administrators.get("/doors/<int:door_id>/edit", manual="doors#set-up-a-door")
 def edit_door_form(door_id: int) -> str:
-    door = doors.find_door(current_session().organization_id, door_id)
-    return _form(door, {"name": door.name, "location_id": door.location_id or ""}, {}, _saved_rows(door))
+    return _form({}, door_id)
 
 
-@administrators.post("/doors/<int:door_id>/edit")
+@administrators.post("/doors/<int:door_id>/edit", again=_form)
 def edit_door(door_id: int) -> Answer:
-    door = doors.find_door(current_session().organization_id, door_id)
-    try:
-        antennas = _entered_antennas(door.organization_id)
-        steps = (
-            partial(doors.change_door, actor(), door_id, text(request.form, "name"), _location()),
-            partial(doors.set_antennas, actor(), door_id, antennas),
-        )
-        all_or_none(steps)
-    except EdgeError as error:
-        return _form(door, request.form, errors_of(error), _entered_rows()), 400
+    antennas = _entered_antennas()
+    steps = (
+        partial(doors.change_door, actor(), door_id, text(request.form, "name"), _location()),
+        partial(doors.set_antennas, actor(), door_id, antennas),
+    )
+    all_or_none(steps)
     return done(f"/doors/{door_id}", "changed")
 
 
@@ -109,15 +119,14 @@ add_action(administrators, "/doors/<int:door_id>/remove", doors.remove_door, "/d
 @viewers.get("/passages/<int:no>", manual="doors#passages")
 def show_passage(no: int) -> str:
     """Show why a passage was detected: the reads behind it."""
-    passage, reads = passage_report.find_passage(current_session().organization_id, no)
+    passage, reads = passage_report.find_passage(organization_id(), no)
     return render_template("doors/passage.html", passage=passage, reads=reads, sides=Side, directions=DIRECTIONS)
 
 
 def _doors_now() -> dict[str, Any]:
-    organization_id = current_session().organization_id
     return {
-        "doors": doors.list_doors(organization_id),
-        "totals": passage_report.totals(organization_id, clock.midnight(services().zone)),
+        "doors": doors.list_doors(organization_id()),
+        "totals": passage_report.totals(organization_id(), clock.midnight(services().zone)),
         "nothing": NOTHING,
     }
 
@@ -139,26 +148,10 @@ def _door_now(door: Door) -> dict[str, Any]:
 
 
 def _choices() -> dict[str, Any]:
-    organization_id = current_session().organization_id
     return {
-        "locations": location_board.tree(organization_id),
-        "readers": [(row.id, row.name) for row in readers.list_readers(organization_id)],
+        "locations": location_board.tree(organization_id()),
+        "readers": [(row.id, row.name) for row in readers.list_readers(organization_id())],
     }
-
-
-def _form(door: Door, values: Mapping[str, Any], errors: Errors, rows: dict[Side, list[tuple[str, str]]]) -> str:
-    return render_template(
-        "doors/edit-door.html",
-        door=door,
-        values=values,
-        errors=errors,
-        rows=rows,
-        sides=Side,
-        epcis=places.find(door.organization_id, "door", door.id),
-        steps=places.STEPS,
-        dispositions=places.DISPOSITIONS,
-        **_choices(),
-    )
 
 
 def _saved_rows(door: Door) -> dict[Side, list[tuple[str, str]]]:
@@ -181,14 +174,14 @@ def _entered_rows() -> dict[Side, list[tuple[str, str]]]:
     }
 
 
-def _entered_antennas(organization_id: int) -> list[DoorAntenna]:
+def _entered_antennas() -> list[DoorAntenna]:
     antennas = []
     for side, rows in _entered_rows().items():
         for reader, port in rows:
             if not reader.strip():
                 continue
             try:
-                reader_id = readers.get_reader(organization_id, whole(reader)).id
+                reader_id = readers.get_reader(organization_id(), whole(reader)).id
             except (ValueError, EdgeError) as error:
                 raise Invalid.one("antennas", "fk_not_found", N_("A reader does not exist")) from error
             antennas.append(DoorAntenna(side, reader_id, port_from(reader_id, port.strip()) if port.strip() else None))

@@ -8,7 +8,7 @@ from flask import Response, render_template, request
 
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
-from edge.errors import Conflict, EdgeError, Invalid, Unavailable
+from edge.errors import Invalid, Unavailable
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import MOST_ITEMS, State
 from edge.fair_turns import FairTurns
@@ -16,8 +16,8 @@ from edge.memory_budget import RETRY_SECONDS, WORK
 from edge.pages.actions import add_action
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
-from edge.pages.forms import errors_of, text, whole
-from edge.pages.guard import Answer, actor, current_session, editors, operators, viewers
+from edge.pages.forms import Errors, text, whole
+from edge.pages.guard import Answer, actor, editors, operators, organization_id, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.pages.records.csv_import import SEPARATORS, entered_layout
@@ -42,12 +42,11 @@ HOW = {"door": N_("at the door"), "scan": N_("scanned"), "carrier": N_("on its c
 
 @viewers.get("/expected-lists", manual="expected-lists#prepare")
 def show_expected_lists() -> str:
-    organization_id = current_session().organization_id
     before = request.args.get("before", type=whole)
-    signed = expected_lists.signed_lists(organization_id, SHOWN + 1, before)
+    signed = expected_lists.signed_lists(organization_id(), SHOWN + 1, before)
     return render_template(
         "expected_lists/expected-lists.html",
-        open_lists=[] if before else expected_lists.open_lists(organization_id),
+        open_lists=[] if before else expected_lists.open_lists(organization_id()),
         signed=signed[:SHOWN],
         more=signed[SHOWN - 1].signed_at if len(signed) > SHOWN else None,
         before=before,
@@ -55,33 +54,41 @@ def show_expected_lists() -> str:
     )
 
 
+def _form(errors: Errors) -> str:
+    return render_template(
+        "expected_lists/new-expected-list.html",
+        values=request.form,
+        errors=errors,
+        doors=[door for door in doors.list_doors(organization_id()) if door.site is None],
+        locations=location_board.tree(organization_id()),
+        Direction=Direction,
+        most=MOST_ITEMS,
+        has_xlsx=xlsx.is_available(),
+        encodings=[("", gettext("Recognize it")), *named(ENCODINGS)],
+        separators=[("", gettext("Recognize it")), *named(SEPARATORS)],
+    )
+
+
 @editors.get("/expected-lists/new", manual="expected-lists#prepare")
 def new_expected_list_form() -> str:
-    return render_template("expected_lists/new-expected-list.html", values={}, errors={}, **_choices())
+    return _form({})
 
 
-@editors.post("/expected-lists/new", MAX_FILE)
+@editors.post("/expected-lists/new", MAX_FILE, again=_form)
 @once
 def new_expected_list() -> Answer:
-    try:
-        list_id = expected_lists.create(
-            actor(),
-            text(request.form, "name"),
-            _codes(),
-            **_place(request.form.get("place", "")),
-            with_contents="with_contents" in request.form,
-        )
-    except EdgeError as error:
-        page = render_template(
-            "expected_lists/new-expected-list.html", values=request.form, errors=errors_of(error), **_choices()
-        )
-        return page, 400
+    place, with_contents = _place(request.form.get("place", "")), "with_contents" in request.form
+    list_id = expected_lists.create(actor(), text(request.form, "name"), _codes(), **place, with_contents=with_contents)
     return done(f"/expected-lists/{list_id}", "made")
+
+
+def _page(errors: Errors, list_id: int) -> str:
+    return render_template("expected_lists/expected-list.html", **_labels(_state(list_id)), errors=errors)
 
 
 @viewers.get("/expected-lists/<int:list_id>", manual="expected-lists#tick-off")
 def show_expected_list(list_id: int) -> str:
-    return render_template("expected_lists/expected-list.html", **_labels(_state(list_id)))
+    return _page({}, list_id)
 
 
 @viewers.get("/expected-lists/<int:list_id>/now")
@@ -101,29 +108,25 @@ def expected_list_csv(list_id: int) -> Response:
     return table_file(f"expected-list-{list_id}.csv", heading, rows)
 
 
-@operators.post("/expected-lists/<int:list_id>/start")
+@operators.post("/expected-lists/<int:list_id>/start", again=_page)
 def start_expected_list(list_id: int) -> Answer:
-    try:
-        expected_lists.start(actor(), list_id)
-    except Conflict as error:
-        page = render_template("expected_lists/expected-list.html", **_labels(_state(list_id)), errors=errors_of(error))
-        return page, 409
+    expected_lists.start(actor(), list_id)
     return done(f"/expected-lists/{list_id}", "list-started")
+
+
+def _sign_off_page(errors: Errors, list_id: int) -> str:
+    return render_template("expected_lists/sign-off.html", **_labels(_state(list_id), is_whole=True), errors=errors)
 
 
 @operators.get("/expected-lists/<int:list_id>/sign-off", manual="expected-lists#sign-off")
 def sign_off_form(list_id: int) -> str:
-    return render_template("expected_lists/sign-off.html", **_labels(_state(list_id), is_whole=True), errors={})
+    return _sign_off_page({}, list_id)
 
 
-@operators.post("/expected-lists/<int:list_id>/sign-off")
+@operators.post("/expected-lists/<int:list_id>/sign-off", again=_sign_off_page)
 def sign_off_expected_list(list_id: int) -> Answer:
     """Sign off the result on the screen, or show the new one if it has changed."""
-    try:
-        expected_lists.sign_off(actor(), list_id, request.form.get("version", ""))
-    except Conflict as error:
-        labels = _labels(_state(list_id), is_whole=True)
-        return render_template("expected_lists/sign-off.html", **labels, errors=errors_of(error)), 409
+    expected_lists.sign_off(actor(), list_id, request.form.get("version", ""))
     return done(f"/expected-lists/{list_id}", "list-signed")
 
 
@@ -131,26 +134,13 @@ add_action(editors, "/expected-lists/<int:list_id>/remove", expected_lists.remov
 
 
 def _state(list_id: int) -> State:
-    return expected_lists.find_state(current_session().organization_id, list_id)
+    return expected_lists.find_state(organization_id(), list_id)
 
 
 def _labels(state: State, *, is_whole: bool = False) -> dict[str, Any]:
     is_whole = is_whole or state.one.signed_at is not None  # a signed list is the printed report
     shown = len(state.lines) if is_whole else MOST_LINES
     return {"state": state, "one": state.one, "titles": TITLES, "how": HOW, "most": shown, "Direction": Direction}
-
-
-def _choices() -> dict[str, Any]:
-    organization_id = current_session().organization_id
-    return {
-        "doors": [door for door in doors.list_doors(organization_id) if door.site is None],
-        "locations": location_board.tree(organization_id),
-        "Direction": Direction,
-        "most": MOST_ITEMS,
-        "has_xlsx": xlsx.is_available(),
-        "encodings": [("", gettext("Recognize it")), *named(ENCODINGS)],
-        "separators": [("", gettext("Recognize it")), *named(SEPARATORS)],
-    }
 
 
 def _place(chosen: str) -> dict[str, Any]:
@@ -172,11 +162,11 @@ def _codes() -> list[str]:
     codes = request.form.get("codes", "").splitlines()
     file = request.files.get("file")
     if file and file.filename:
-        data, organization_id = file.read(), current_session().organization_id
-        with _turns.turn(organization_id, WAIT_SECONDS) as has_turn:
+        data = file.read()
+        with _turns.turn(organization_id(), WAIT_SECONDS) as has_turn:
             if not has_turn:
                 raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
-            with WORK.holding(memory_of(data), f"organization {organization_id}"):
+            with WORK.holding(memory_of(data), f"organization {organization_id()}"):
                 table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
         if not table.is_certain:
             words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())

@@ -11,7 +11,7 @@ from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import ExpectedList, State
 from edge.expected_lists.ticks import Line
 from edge.pages.forms import json_object
-from edge.pages.guard import actor, current_session, operators
+from edge.pages.guard import actor, operators, organization_id
 from edge.pages.translation import gettext
 from edge.texts import N_
 
@@ -23,26 +23,26 @@ _CHANGED = N_("The list changed. Check it again")
 @operators.get("/scan/expected-lists")
 def unsigned_lists() -> Response:
     """Return the lists that are open or prepared."""
-    lists = expected_lists.open_lists(current_session().organization_id)[:MOST_LISTS]
+    lists = expected_lists.open_lists(organization_id())[:MOST_LISTS]
     return jsonify(lists=[_summary(one) for one in lists])
 
 
 @operators.get("/scan/expected-lists/<int:list_id>")
 def list_on_handheld(list_id: int) -> Response:
-    return jsonify(**_state(expected_lists.find_state(current_session().organization_id, list_id)))
+    return jsonify(**_state(expected_lists.find_state(organization_id(), list_id)))
 
 
 @operators.post("/scan/expected-lists/<int:list_id>/sign-off")
 def sign_off_on_handheld(list_id: int) -> Response | tuple[Response, int]:
     """Sign off the result that the handheld shows. A repeated request has the same answer."""
     version = json_object().get("version")
-    state = expected_lists.find_state(current_session().organization_id, list_id)
+    state = expected_lists.find_state(organization_id(), list_id)
     if state.one.signed_at is None:
         try:
             expected_lists.sign_off(actor(), list_id, str(version))
         except Conflict:
             return jsonify(error=gettext(_CHANGED)), 409
-        state = expected_lists.find_state(current_session().organization_id, list_id)
+        state = expected_lists.find_state(organization_id(), list_id)
     return jsonify(**_state(state))
 
 

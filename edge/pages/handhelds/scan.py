@@ -18,7 +18,7 @@ from edge.handhelds.scans import Answer, Result, Submitted
 from edge.memory_budget import WORK
 from edge.pages import cookies, record_links
 from edge.pages.forms import is_id, json_object, search_text, typable
-from edge.pages.guard import actor, current_session, device, editors, has_role, operators, public
+from edge.pages.guard import actor, current_session, device, editors, has_role, operators, organization_id, public
 from edge.pages.handhelds import actions, scanned_badges
 from edge.pages.polling import version_of
 from edge.pages.rules import alerts
@@ -97,7 +97,7 @@ def scan_state() -> Response:
         csrf=g.csrf,
         person=current_session().person_id,
         name=current_session().name,
-        organization=current_session().organization_id,
+        organization=organization_id(),
         may_edit=has_role(Role.EDITOR),
         device=here.name if here else None,
         now=clock.now() // 1000,
@@ -111,7 +111,7 @@ def scan_state() -> Response:
 @operators.get("/scan/locations")
 def scan_locations() -> Response:
     """Return all locations with the codes of their labels, for offline use."""
-    rows = location_board.with_codes(current_session().organization_id)
+    rows = location_board.with_codes(organization_id())
     version = version_of(rows)
     if request.if_none_match.contains(version):
         response = Response(status=304)
@@ -137,7 +137,7 @@ def scan_assets() -> Response:
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
     with WORK.holding(device_copy.MEMORY):
-        buckets = device_copy.changed_buckets(current_session().organization_id, digests)
+        buckets = device_copy.changed_buckets(organization_id(), digests)
         content = json_text.encode([[no, bucket.digest, bucket.rows] for no, bucket in buckets])
         return compressed(content, "application/json")
 
@@ -180,20 +180,20 @@ def scan_find() -> Response:
     text = search_text(request.args.get("q", ""))
     if not text:
         return jsonify(assets=[])
-    exact = lookup.by_code(current_session().organization_id, text)
+    exact = lookup.by_code(organization_id(), text)
     if exact and exact.kind == "asset":
-        row = board.whereabouts(current_session().organization_id, exact.id)
+        row = board.whereabouts(organization_id(), exact.id)
         return jsonify(assets=[_asset(row, with_moves=True)] if row else [])
     if exact:
         return jsonify(location={"id": exact.id, "name": exact.name}, assets=[])
-    page = board.board(current_session().organization_id, board.BoardFilter(q=text), limit=20)
+    page = board.board(organization_id(), board.BoardFilter(q=text), limit=20)
     return jsonify(assets=[_asset(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
 
 
 @operators.get("/scan/near/<int:asset_id>")
 def scan_near(asset_id: int) -> Response:
     """Return the signal of an asset at the person's own sled (dBm, null if unknown) with its time (ms), or {}."""
-    if lookup.asset_by_id(current_session().organization_id, asset_id) is None:
+    if lookup.asset_by_id(organization_id(), asset_id) is None:
         abort(404)
     near = None if shown_positions.is_hidden(asset_id) else sled_scans.nearness(_own_sleds(), asset_id)
     return jsonify({"rssi": near.rssi, "at": near.observed_at // 1000} if near else {})
@@ -265,7 +265,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     scan = _submitted(scan_id, item, moment)
     if scan is None:
         return Answer(scan_id, Result.REFUSED, N_("This scan is incomplete"))
-    if scanned_badges.owner_of(scan.code) is not None:
+    if scanned_badges.owner_of(sender.organization_id, scan.code) is not None:
         return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
     if SCAN_ID.fullmatch(str(item.get("stock_take"))):
         answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
@@ -345,7 +345,7 @@ def _asset(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
     moves = []
     if with_moves:
         with suppress(HistoryUnavailable):  # the position is shown without it
-            moves = report.moves(current_session().organization_id, row.asset_id, limit=5)
+            moves = report.moves(organization_id(), row.asset_id, limit=5)
     return {
         "id": row.asset_id,
         "key": row.external_key,
@@ -362,12 +362,12 @@ def _asset(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
 
 def _carrier_of(asset_id: int) -> tuple[int, str] | None:
     is_hidden = shown_positions.is_hidden(asset_id)
-    return None if is_hidden else carriers.carrier_of(current_session().organization_id, asset_id)
+    return None if is_hidden else carriers.carrier_of(organization_id(), asset_id)
 
 
 def _load_of(carrier_id: int) -> list[tuple[int, str]]:
     """Return the load of a carrier, without people at hidden positions."""
-    rows = carriers.on(current_session().organization_id, carrier_id)
+    rows = carriers.on(organization_id(), carrier_id)
     return [row for row in rows if not shown_positions.is_hidden(row[0])]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Response, abort, jsonify
 
 from edge.pages.forms import json_object
-from edge.pages.guard import current_session, operators
+from edge.pages.guard import current_session, operators, organization_id
 from edge.people import passwords, people
 from edge.rate_limits import Buckets
 from edge.records import lookup
@@ -21,7 +21,7 @@ _answers = Buckets(burst=100, per_second=1 / 10)
 
 def marks() -> dict[str, Any]:
     """Return what handhelds know of badges. Only `epcs` are marks of badges that may look like the EPC of a tag."""
-    marks = people.badge_marks(current_session().organization_id)
+    marks = people.badge_marks(organization_id())
     marks_of_epcs = sorted({mark % 1024 for mark in marks if mark < 2048})
     return {
         "salt": passwords.badge_mark_salt(),
@@ -40,13 +40,12 @@ def scan_badge() -> Response:
         response = jsonify(error="Too many unknown codes")
         response.status_code = 429
         return response
-    owner = owner_of(code)
+    owner = owner_of(organization_id(), code)
     return jsonify(badge=owner is not None, person=owner)
 
 
-def owner_of(code: str) -> int | None:
+def owner_of(organization_id: int, code: str) -> int | None:
     """Return the person with this badge who may sign in; None for a code that names an asset or a location."""
-    organization_id = current_session().organization_id
     person = people.find_by_badge(organization_id, passwords.hash_badge(code))
     if person is None or lookup.by_code(organization_id, code) is not None:
         return None

@@ -10,7 +10,7 @@ from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local
 from edge.pages.forms import json_object
-from edge.pages.guard import current_session, operators, viewers
+from edge.pages.guard import current_session, operators, organization_id, viewers
 from edge.pages.handhelds import actions
 from edge.texts import N_
 from edge.validation import json_text
@@ -26,7 +26,7 @@ TITLES = {
 
 @operators.get("/scan/stock-takes")
 def open_stock_takes() -> Response:
-    open_ones = stock_takes.list_stock_takes(current_session().organization_id, is_open_only=True, limit=20)
+    open_ones = stock_takes.list_stock_takes(organization_id(), is_open_only=True, limit=20)
     return jsonify(stock_takes=[_summary(take) for take in open_ones])
 
 
@@ -74,24 +74,24 @@ def report_and_progress(stock_take_id: str) -> Response:
 
 @viewers.get("/stock-takes", manual="scanning#stock-takes")
 def show_stock_takes() -> str:
-    rows = stock_takes.list_stock_takes(current_session().organization_id)
+    rows = stock_takes.list_stock_takes(organization_id())
     return render_template("handhelds/stock-takes.html", stock_takes=rows)
 
 
 @viewers.get("/stock-takes/<stock_take_id>", manual="scanning#stock-takes")
 def show_stock_take(stock_take_id: str) -> str:
     take = _finished(stock_take_id)
-    lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
+    lines = stock_takes.sheet(organization_id(), stock_take_id)
     groups = [(result, title, [line for line in lines if line.result == result]) for result, title in TITLES.items()]
     shown = [(result, title, len(group), group[:MOST_SHOWN]) for result, title, group in groups]
-    devices = stock_takes.devices_at_sign_off(current_session().organization_id, stock_take_id)
+    devices = stock_takes.devices_at_sign_off(organization_id(), stock_take_id)
     return render_template("handhelds/stock-take.html", take=take, groups=shown, devices=devices)
 
 
 @viewers.get("/stock-takes/<stock_take_id>.csv")
 def stock_take_csv(stock_take_id: str) -> Response:
     take = _finished(stock_take_id)
-    lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
+    lines = stock_takes.sheet(organization_id(), stock_take_id)
     heading = ("result", "external_key", "name", "code", "seen_by", "last_location", "last_seen_at", "lost_since")
     rows = (
         (
@@ -104,7 +104,7 @@ def stock_take_csv(stock_take_id: str) -> Response:
 
 
 def _finished(stock_take_id: str) -> stock_takes.StockTake:
-    take = stock_takes.find_stock_take(current_session().organization_id, stock_take_id)
+    take = stock_takes.find_stock_take(organization_id(), stock_take_id)
     if take is None or take.finished_at is None:
         abort(404)
     return take

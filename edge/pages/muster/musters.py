@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from flask import Response, abort, redirect, render_template, request
 
 from edge import clock
 from edge.clock import SECOND
-from edge.errors import Conflict, EdgeError
+from edge.errors import Conflict
 from edge.muster import musters, plans
 from edge.muster.musters import State
 from edge.muster.plans import Chosen, NewPlan
@@ -19,7 +18,8 @@ from edge.muster.whereabouts import Person, PointReader
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, search_text, text, whole
-from edge.pages.guard import Answer, Views, actor, current_or_none, current_session, editors
+from edge.pages.guard import Answer, Views, actor, current_or_none, editors, organization_id
+from edge.pages.kept_values import KeptValues
 from edge.pages.notices import done
 from edge.pages.polling import fragment, version_of
 from edge.pages.translation import gettext
@@ -62,7 +62,7 @@ wardens = Views(Role.OPERATOR, _check_may_muster)  # people with the role of the
 
 def open_musters() -> Sequence[musters.Muster]:
     """Return the open musters for the banner of every page; empty for people who do not run musters."""
-    return musters.open_musters(current_session().organization_id) if may_muster() else ()
+    return musters.open_musters(organization_id()) if may_muster() else ()
 
 
 @wardens.get("/musters", manual="musters#start")
@@ -71,61 +71,71 @@ def show_musters() -> str:
 
 
 def _list(errors: Errors | None = None) -> str:
-    organization_id = current_session().organization_id
     before = request.args.get("before", type=whole)
-    ended = musters.ended_musters(organization_id, SHOWN + 1, before)
+    ended = musters.ended_musters(organization_id(), SHOWN + 1, before)
     return render_template(
         "muster/musters.html",
-        plans=[] if before else plans.list_plans(organization_id),
+        plans=[] if before else plans.list_plans(organization_id()),
         ended=ended[:SHOWN],
         more=ended[SHOWN - 1].ended_at if len(ended) > SHOWN else None,
         before=before,
-        are_people_set=tracked_people.setting(organization_id).is_set,
+        are_people_set=tracked_people.setting(organization_id()).is_set,
         errors=errors or {},
+    )
+
+
+def _form(errors: Errors, plan_id: int | None = None) -> str:
+    """Return the form of a plan with what was entered, or else with the saved values."""
+    plan = None if plan_id is None else plans.find_plan(organization_id(), plan_id)
+    values: dict[str, Any] = {"chosen": "all", "points": []}
+    if "name" in request.form:
+        values = {**request.form, "points": request.form.getlist("points")}
+    elif plan is not None:
+        points = [str(point_id) for point_id, _ in plan.points]
+        values = {**plan._asdict(), "points": points, "codes": "\n".join(plans.listed_keys(plan))}
+    return render_template(
+        "muster/plan.html",
+        plan=plan,
+        values=values,
+        errors=errors,
+        locations=location_board.tree(organization_id()),
+        chosen=[(one, gettext(title)) for one, title in CHOSEN.items()],
+        people=len(plans.people_of(plan)) if plan else tracked_people.count(organization_id()),
+        are_people_set=tracked_people.setting(organization_id()).is_set,
     )
 
 
 @editors.get("/musters/plans/new", manual="musters#plan")
 def new_muster_plan_form() -> str:
-    return _form(None, {"chosen": "all", "points": []}, {})
+    return _form({})
 
 
-@editors.post("/musters/plans/new")
+@editors.post("/musters/plans/new", again=_form)
 @once
 def new_muster_plan() -> Answer:
-    try:
-        plans.create(actor(), _entered())
-    except EdgeError as error:
-        return _form(None, _shown(), errors_of(error)), 400
-    return done("/musters" if may_muster() else "/", "made")
+    plans.create(actor(), _entered())
+    return _plan_done("made")
 
 
 @editors.get("/musters/plans/<int:plan_id>", manual="musters#plan")
 def edit_muster_plan_form(plan_id: int) -> str:
-    plan = plans.find_plan(current_session().organization_id, plan_id)
-    points = [str(point_id) for point_id, _ in plan.points]
-    return _form(plan, {**plan._asdict(), "points": points, "codes": "\n".join(plans.listed_keys(plan))}, {})
+    return _form({}, plan_id)
 
 
-@editors.post("/musters/plans/<int:plan_id>")
+@editors.post("/musters/plans/<int:plan_id>", again=_form)
 def edit_muster_plan(plan_id: int) -> Answer:
-    plan = plans.find_plan(current_session().organization_id, plan_id)
-    try:
-        plans.change(actor(), plan_id, _entered())
-    except EdgeError as error:
-        return _form(plan, _shown(), errors_of(error)), 400
-    return done("/musters" if may_muster() else "/", "changed")
+    plans.change(actor(), plan_id, _entered())
+    return _plan_done("changed")
 
 
-@editors.post("/musters/plans/<int:plan_id>/remove")
+@editors.post("/musters/plans/<int:plan_id>/remove", again=_form)
 def remove_muster_plan(plan_id: int) -> Answer:
-    plan = plans.find_plan(current_session().organization_id, plan_id)
-    try:
-        plans.remove(actor(), plan_id)
-    except Conflict as error:
-        shown = {**plan._asdict(), "points": [str(point_id) for point_id, _ in plan.points]}
-        return _form(plan, shown, errors_of(error)), 409
-    return done("/musters" if may_muster() else "/", "muster-plan-removed")
+    plans.remove(actor(), plan_id)
+    return _plan_done("muster-plan-removed")
+
+
+def _plan_done(notice: str) -> Answer:
+    return done("/musters" if may_muster() else "/", notice)
 
 
 @wardens.post("/musters/plans/<int:plan_id>/start")
@@ -134,7 +144,7 @@ def start_muster(plan_id: int) -> Answer:
     try:
         muster_id = musters.start(actor(), plan_id, is_drill="drill" in request.form)
     except Conflict as error:
-        plan = plans.find_plan(current_session().organization_id, plan_id)
+        plan = plans.find_plan(organization_id(), plan_id)
         if plan.open_muster_id is None:
             return _list(errors_of(error)), 409
         muster_id = plan.open_muster_id
@@ -153,24 +163,15 @@ def muster_now(muster_id: int) -> Response:
     return fragment("muster/_muster.html", values["version"], **values)
 
 
-_shared: dict[tuple[int, int], tuple[float, dict[str, Any]]] = {}  # by organization and muster
+# Fifty devices would otherwise take a whole processor with 5,000 people.
+_shared: KeptValues[dict[str, Any]] = KeptValues(SHARED_SECONDS, 100)
 _sharing = threading.Lock()  # on a busy box, all devices would ask before the first one has its answer
 
 
 def _shared_values(muster_id: int) -> dict[str, Any]:
-    """Return the values of a moment ago, if a device has asked then.
-
-    Fifty devices would otherwise take a whole processor with 5,000 people.
-    """
-    key = current_session().organization_id, muster_id
+    """Return the values of a moment ago, if a device has asked then."""
     with _sharing:
-        for other, (at, _) in list(_shared.items()):
-            if time.monotonic() - at > SHARED_SECONDS:
-                del _shared[other]
-        if key not in _shared:
-            values = _values(muster_id)
-            _shared[key] = time.monotonic(), values
-        return _shared[key][1]
+        return _shared.get((organization_id(), muster_id), lambda: _values(muster_id))
 
 
 @wardens.get("/musters/<int:muster_id>.csv")
@@ -195,11 +196,10 @@ def muster_csv(muster_id: int) -> Response:
 @wardens.get("/musters/<int:muster_id>/people/<int:asset_id>", manual="musters#during-a-muster")
 def show_muster_person(muster_id: int, asset_id: int) -> str:
     """Show one person, with the button to tick. A tap on the list never ticks: rows move while people arrive."""
-    organization_id = current_session().organization_id
     return render_template(
         "muster/person.html",
-        one=musters.find_muster(organization_id, muster_id),
-        person=musters.find_person(organization_id, muster_id, asset_id),
+        one=musters.find_muster(organization_id(), muster_id),
+        person=musters.find_person(organization_id(), muster_id, asset_id),
         how=HOW,
     )
 
@@ -216,27 +216,24 @@ def untick_muster_person(muster_id: int, asset_id: int) -> Answer:
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@wardens.get("/musters/<int:muster_id>/end", manual="musters#end-and-report")
-def end_muster_form(muster_id: int) -> str:
-    return _end_page(muster_id, {})
-
-
-@wardens.post("/musters/<int:muster_id>/end")
-def end_muster(muster_id: int) -> Answer:
-    """End the muster with the missing people on the screen, or show the others."""
-    try:
-        musters.end(actor(), muster_id, request.form.get("version", ""), text(request.form, "note"))
-    except EdgeError as error:
-        return _end_page(muster_id, errors_of(error)), 409 if isinstance(error, Conflict) else 400
-    return done(f"/musters/{muster_id}", "muster-ended")
-
-
-def _end_page(muster_id: int, errors: Errors) -> str:
+def _end_page(errors: Errors, muster_id: int) -> str:
     return render_template("muster/end.html", state=_state(muster_id), how=HOW, errors=errors, values=request.form)
 
 
+@wardens.get("/musters/<int:muster_id>/end", manual="musters#end-and-report")
+def end_muster_form(muster_id: int) -> str:
+    return _end_page({}, muster_id)
+
+
+@wardens.post("/musters/<int:muster_id>/end", again=_end_page)
+def end_muster(muster_id: int) -> Answer:
+    """End the muster with the missing people on the screen, or show the others."""
+    musters.end(actor(), muster_id, request.form.get("version", ""), text(request.form, "note"))
+    return done(f"/musters/{muster_id}", "muster-ended")
+
+
 def _state(muster_id: int) -> State:
-    return musters.find_state(current_session().organization_id, muster_id)
+    return musters.find_state(organization_id(), muster_id)
 
 
 def _values(muster_id: int) -> dict[str, Any]:
@@ -294,24 +291,6 @@ def _entered() -> NewPlan:
         text(form, "chosen_name"),
         text(form, "chosen_value"),
         form.get("codes", "").splitlines(),
-    )
-
-
-def _shown() -> dict[str, Any]:
-    return {**request.form, "points": request.form.getlist("points")}
-
-
-def _form(plan: plans.Plan | None, values: dict[str, Any], errors: Errors) -> str:
-    organization_id = current_session().organization_id
-    return render_template(
-        "muster/plan.html",
-        plan=plan,
-        values=values,
-        errors=errors,
-        locations=location_board.tree(organization_id),
-        chosen=[(one, gettext(title)) for one, title in CHOSEN.items()],
-        people=len(plans.people_of(plan)) if plan else tracked_people.count(organization_id),
-        are_people_set=tracked_people.setting(organization_id).is_set,
     )
 
 

@@ -8,8 +8,8 @@ from edge import clock
 from edge.errors import Invalid
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
-from edge.pages.forms import errors_of
-from edge.pages.guard import actor, administrators, current_session
+from edge.pages.forms import Errors
+from edge.pages.guard import actor, administrators, organization_id
 from edge.pages.translation import gettext
 from edge.people import api_keys
 from edge.people.secrets import hash_secret, new_client_secret
@@ -23,41 +23,41 @@ EXPIRIES = {"": N_("Never"), "30": N_("In 30 days"), "90": N_("In 90 days"), "36
 
 @administrators.get("/keys", manual="api#keys-and-tokens")
 def list_keys() -> str:
+    return render_template("people/api-keys.html", keys=api_keys.list_keys(organization_id()), now=clock.now())
+
+
+def _form(errors: Errors) -> str:
     return render_template(
-        "people/api-keys.html", keys=api_keys.list_keys(current_session().organization_id), now=clock.now()
+        "people/new-api-key.html",
+        errors=errors,
+        values=request.form or {"tracking": "read"},
+        resources=[(name, title, levels_of(name)) for name, title in RESOURCES.items()],
+        expiries={days: gettext(words) for days, words in EXPIRIES.items()},
     )
 
 
 @administrators.get("/keys/new", manual="api#keys-and-tokens")
 def new_key_form() -> str:
-    return _form({}, {"tracking": "read"})
+    return _form({})
 
 
-@administrators.post("/keys/new")
+@administrators.post("/keys/new", again=_form)
 @once
-def new_key() -> str | tuple[str, int]:
+def new_key() -> str:
     """Create a key. The response is the only page that shows the secret, so it is not a redirect."""
-    form = request.form
-    secret = new_client_secret()
+    form, secret = request.form, new_client_secret()
     days = form.get("expires", "")
-    try:
-        if days not in EXPIRIES:
-            raise Invalid.one("expires", "invalid_value", N_("Choose one from the list"))
-        key = api_keys.add_key(
-            actor(),
-            form.get("name", "").strip(),
-            _chosen_scopes(),
-            hash_secret(secret),
-            expires_at=clock.now() + int(days) * clock.DAY if days else None,
-        )
-    except Invalid as error:
-        return _form(errors_of(error), form), 400
+    if days not in EXPIRIES:
+        raise Invalid.one("expires", "invalid_value", N_("Choose one from the list"))
+    expires_at = clock.now() + int(days) * clock.DAY if days else None
+    name = form.get("name", "").strip()
+    key = api_keys.add_key(actor(), name, _chosen_scopes(), hash_secret(secret), expires_at=expires_at)
     return render_template("people/api-key-created.html", key=key, secret=secret)
 
 
 @administrators.get("/keys/<key_id>/revoke", manual="api#keys-and-tokens")
 def ask_to_revoke(key_id: str) -> str:
-    key = api_keys.get(current_session().organization_id, key_id)
+    key = api_keys.get(organization_id(), key_id)
     return render_template("people/revoke-api-key.html", key=key)
 
 
@@ -81,13 +81,3 @@ def _chosen_scopes() -> list[str]:
             raise Invalid.one("scopes", "invalid_value", N_("Choose one from the list"))
         scopes += [f"{resource}:{step}" for step in LEVELS[level]]
     return scopes
-
-
-def _form(errors: dict[str, str], values: object) -> str:
-    return render_template(
-        "people/new-api-key.html",
-        errors=errors,
-        values=values,
-        resources=[(name, title, levels_of(name)) for name, title in RESOURCES.items()],
-        expiries={days: gettext(words) for days, words in EXPIRIES.items()},
-    )

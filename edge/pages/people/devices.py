@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from flask import abort, redirect, render_template, request
 
-from edge.errors import Invalid
 from edge.operations.own_address import in_numbers
 from edge.pages import cookies, record_links
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
-from edge.pages.forms import errors_of, text
-from edge.pages.guard import Answer, actor, administrators, current_session, public
+from edge.pages.forms import Errors, text
+from edge.pages.guard import Answer, actor, administrators, organization_id, public
 from edge.people import devices
 from edge.texts import N_
+
+
+def _page(errors: Errors) -> str:
+    return render_template("people/devices.html", devices=devices.list_devices(organization_id()), errors=errors)
 
 
 @administrators.get("/devices", manual="scanning#shared-handhelds")
@@ -20,20 +23,17 @@ def show_devices() -> str:
     return _page({})
 
 
-@administrators.post("/devices")
+@administrators.post("/devices", again=_page)
 @once
-def new_device() -> str | tuple[str, int]:
+def new_device() -> str:
     """Create an enrollment link, valid for one device and one day. The response is the only page that shows it."""
-    try:
-        device, code = devices.invite(actor(), text(request.form, "name"))
-    except Invalid as error:
-        return _page(errors_of(error)), 400
+    device, code = devices.invite(actor(), text(request.form, "name"))
     return _invitation(device.name, code)
 
 
 @administrators.post("/devices/<int:device_id>/invite")
 def invite_device_again(device_id: int) -> str:
-    device = devices.get(current_session().organization_id, device_id)
+    device = devices.get(organization_id(), device_id)
     return _invitation(device.name, devices.renew_invitation(actor(), device_id))
 
 
@@ -58,11 +58,6 @@ def enrol(code: str) -> Answer:
 
 
 _SPENT = N_("This link was used or has expired. Ask an administrator for a new one (Devices).")
-
-
-def _page(errors: dict[str, str]) -> str:
-    listed = devices.list_devices(current_session().organization_id)
-    return render_template("people/devices.html", devices=listed, errors=errors)
 
 
 def _invitation(name: str, code: str) -> str:

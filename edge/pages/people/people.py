@@ -7,12 +7,13 @@ from typing import Any
 
 from flask import abort, render_template, request
 
-from edge.errors import EdgeError, Invalid
+from edge.errors import Invalid
 from edge.pages import cookies
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.formatting import ROLES
-from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text
-from edge.pages.guard import Answer, actor, administrators, current_session
+from edge.pages.forms import Errors, Overtaken, opened_with, save_merged, text
+from edge.pages.guard import Answer, actor, administrators, organization_id
 from edge.pages.notices import done
 from edge.people import passwords, people, second_factors
 from edge.people.people import PersonRow, Role
@@ -22,48 +23,59 @@ from edge.texts import N_
 
 @administrators.get("/people", manual="office#people-and-roles")
 def show_people() -> str:
-    organization_id = current_session().organization_id
     return render_template(
         "people/people.html",
-        people=people.list_people(organization_id),
-        with_second_factor=second_factors.holders(organization_id),
+        people=people.list_people(organization_id()),
+        with_second_factor=second_factors.holders(organization_id()),
+    )
+
+
+def _form(
+    errors: Errors, person_id: int | None = None, values: Any = None, meanwhile: Mapping[str, str] | None = None
+) -> str:
+    """Return the form of a person with `values`, or else with what was entered or is saved."""
+    person = None if person_id is None else _person(person_id)
+    saved = person._asdict() if person else {"role": "operator"}
+    return render_template(
+        "people/edit-person.html",
+        person=person,
+        values=values or (request.form if "name" in request.form else saved),
+        errors=errors,
+        meanwhile=meanwhile,
+        opened=opened_with(_editable(person)) if person else None,
     )
 
 
 @administrators.get("/people/new", manual="office#people-and-roles")
 def new_person_form() -> str:
-    return _form(None, {"role": "operator"}, {})
+    return _form({})
 
 
-@administrators.post("/people/new")
+@administrators.post("/people/new", again=_form)
 @once
 def new_person() -> Answer:
-    try:
-        values = _entered()
-        name, role = values.pop("name"), values.pop("role")
-        people.add_person(actor(), name, role, **values)
-    except EdgeError as error:
-        return _form(None, request.form, errors_of(error)), 400
+    values = _entered()
+    name, role = values.pop("name"), values.pop("role")
+    people.add_person(actor(), name, role, **values)
     return done("/people", "made")
 
 
 @administrators.get("/people/<int:person_id>/edit", manual="office#people-and-roles")
 def edit_person_form(person_id: int) -> str:
-    person = _person(person_id)
-    return _form(person, person._asdict(), {})
+    return _form({}, person_id)
 
 
-@administrators.post("/people/<int:person_id>/edit")
+@administrators.post("/people/<int:person_id>/edit", again=_form)
 def edit_person(person_id: int) -> Answer:
     """Save a person. Empty password, PIN and badge fields keep the current values; new values end open sessions."""
+    entered = _entered()
+    for name in ("pin", "badge"):
+        if f"no_{name}" in request.form:
+            entered[f"{name}_hash"] = None
+    if "no_badge" in request.form:
+        entered["badge_mark"] = None
+    keep = hash_secret(cookies.session_token())
     try:
-        entered = _entered()
-        for name in ("pin", "badge"):
-            if f"no_{name}" in request.form:
-                entered[f"{name}_hash"] = None
-        if "no_badge" in request.form:
-            entered["badge_mark"] = None
-        keep = hash_secret(cookies.session_token())
         save_merged(
             lambda: _person(person_id),
             _editable,
@@ -71,35 +83,19 @@ def edit_person(person_id: int) -> Answer:
             lambda values, check: people.update_person(actor(), person_id, keep_session=keep, check=check, **values),
         )
     except Overtaken as error:
-        return _form(error.row, error.form, {}, error.meanwhile), 409
-    except EdgeError as error:
-        return _form(_person(person_id), request.form, errors_of(error)), 400
+        return _form({}, person_id, error.form, error.meanwhile), 409
     return done("/people", "changed")
 
 
-@administrators.post("/people/<int:person_id>/disable")
-def disable_person(person_id: int) -> Answer:
-    """Disable a person and end their sessions. The last administrator cannot be disabled."""
-    person = _person(person_id)
-    try:
-        people.disable_person(actor(), person_id)
-    except EdgeError as error:
-        return _form(person, person._asdict(), errors_of(error)), 409
-    return done("/people", "disabled")
-
-
-@administrators.post("/people/<int:person_id>/enable")
-def enable_person(person_id: int) -> Answer:
-    person = _person(person_id)
-    try:
-        people.enable_person(actor(), person_id)
-    except EdgeError as error:
-        return _form(person, person._asdict(), errors_of(error)), 409
-    return done("/people", "enabled")
+# The last administrator cannot be disabled.
+_DISABLE = ("/people/<int:person_id>/disable", people.disable_person, "/people", "disabled", _form)
+_ENABLE = ("/people/<int:person_id>/enable", people.enable_person, "/people", "enabled", _form)
+add_action(administrators, *_DISABLE)
+add_action(administrators, *_ENABLE)
 
 
 def _person(person_id: int) -> PersonRow:
-    return people.find_person(current_session().organization_id, person_id) or abort(404)
+    return people.find_person(organization_id(), person_id) or abort(404)
 
 
 def _editable(person: PersonRow) -> dict[str, Any]:
@@ -124,14 +120,3 @@ def _entered() -> dict[str, Any]:
         values["badge_hash"] = passwords.hash_badge(text(form, "badge"))
         values["badge_mark"] = passwords.badge_mark(text(form, "badge"))
     return values
-
-
-def _form(person: PersonRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
-    return render_template(
-        "people/edit-person.html",
-        person=person,
-        values=values,
-        errors=errors,
-        meanwhile=meanwhile,
-        opened=opened_with(_editable(person)) if person else None,
-    )

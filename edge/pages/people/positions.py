@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from flask import render_template, request
 
 from edge.errors import Invalid
-from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session
+from edge.pages.forms import Errors, text, whole
+from edge.pages.guard import Answer, actor, administrators, organization_id
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people.people import Role
@@ -25,18 +25,25 @@ SEEN_BY = {
 }
 
 
+def _page(errors: Errors) -> str:
+    return render_template(
+        "people/positions.html",
+        values=request.form or tracked_people.setting(organization_id())._asdict(),
+        errors=errors,
+        count=tracked_people.count(organization_id()),
+        seen_by=[(role, gettext(words)) for role, words in SEEN_BY.items()],
+        muster_by=[(role, gettext(SEEN_BY[role])) for role in MUSTER_ROLES],
+    )
+
+
 @administrators.get(PATH, manual="people-positions#set-up")
 def people_setting_form() -> str:
-    one = tracked_people.setting(current_session().organization_id)
-    return _page(one._asdict(), {})
+    return _page({})
 
 
-@administrators.post(PATH)
+@administrators.post(PATH, again=_page)
 def change_people_setting() -> Answer:
-    try:
-        tracked_people.save(actor(), _entered(request.form))
-    except Invalid as error:
-        return _page(request.form, errors_of(error)), 400
+    tracked_people.save(actor(), _entered(request.form))
     return done(PATH, "changed")
 
 
@@ -59,14 +66,3 @@ def _days(form: Mapping[str, str], field: str) -> int:
         return whole(form.get(field, "").strip())
     except ValueError as error:
         raise Invalid.one(field, "invalid_value", N_("Enter a whole number")) from error
-
-
-def _page(values: Mapping[str, object], errors: Errors) -> str:
-    return render_template(
-        "people/positions.html",
-        values=values,
-        errors=errors,
-        count=tracked_people.count(current_session().organization_id),
-        seen_by=[(role, gettext(words)) for role, words in SEEN_BY.items()],
-        muster_by=[(role, gettext(SEEN_BY[role])) for role in MUSTER_ROLES],
-    )

@@ -7,7 +7,7 @@ from flask import abort, make_response, render_template, request
 from edge.errors import Conflict
 from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
-from edge.pages.guard import Answer, actor, address, current_session, viewers
+from edge.pages.guard import Answer, actor, address, current_session, organization_id, viewers
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import people, second_factor, second_factors, sign_in
@@ -65,7 +65,7 @@ def remove_second_factor() -> Answer:
 
 
 def _person() -> PersonRow:
-    return people.find_person(current_session().organization_id, current_session().person_id) or abort(404)
+    return people.find_person(organization_id(), current_session().person_id) or abort(404)
 
 
 def _page(errors: dict[str, str] | None = None, step: str = "", **shown: object) -> str:

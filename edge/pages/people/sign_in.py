@@ -9,10 +9,20 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
 from edge.pages import cookies, kept_forms
-from edge.pages.forms import errors_of, whole
-from edge.pages.guard import Answer, actor, address, current_session, device, next_path, public, viewers, wants_json
+from edge.pages.forms import Errors, whole
+from edge.pages.guard import (
+    Answer,
+    actor,
+    address,
+    current_session,
+    device,
+    next_path,
+    organization_id,
+    public,
+    viewers,
+    wants_json,
+)
 from edge.pages.notices import done
-from edge.pages.translation import gettext
 from edge.people import passwords, people, second_factors, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
@@ -21,6 +31,7 @@ from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.readers import sleds
 from edge.services import services
+from edge.texts import N_
 
 # Signs in the header User-Agent, the most particular ones first.
 _BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
@@ -108,23 +119,31 @@ def sign_out() -> Answer:
     return response
 
 
+def _account(errors: Errors) -> str:
+    own = current_session()
+    return render_template(
+        "people/account.html",
+        errors=errors,
+        person=people.find_person(own.organization_id, own.person_id),
+        second_factor=second_factors.find(own.organization_id, own.person_id),
+        sessions=session_store.list_sessions(own.organization_id, own.person_id),
+    )
+
+
 @viewers.get("/account", manual="office#account")
 def account() -> str:
     return _account({})
 
 
-@viewers.post("/account")
+@viewers.post("/account", again=_account)
 def change_password() -> Answer:
     """Change the person's own password and end all other sessions of the person."""
-    person = people.find_person(current_session().organization_id, current_session().person_id)
-    if person is None or not sessions.is_own_password(person, request.form.get("present", ""), address=address()):
-        return _account_again({"present": gettext("Current password is wrong")})
-    if request.form.get("password") != request.form.get("again"):
-        return _account_again({"again": gettext("The passwords differ")})
-    try:
-        new_hash = passwords.hash_password(request.form.get("password", ""))
-    except Invalid as error:
-        return _account_again(errors_of(error))
+    form, person = request.form, people.find_person(organization_id(), current_session().person_id)
+    if person is None or not sessions.is_own_password(person, form.get("present", ""), address=address()):
+        raise Invalid.one("present", "invalid_value", N_("Current password is wrong"))
+    if form.get("password") != form.get("again"):
+        raise Invalid.one("again", "invalid_value", N_("The passwords differ"))
+    new_hash = passwords.hash_password(form.get("password", ""))
     here = hash_secret(cookies.session_token())
     people.update_person(actor(), person.id, keep_session=here, password_hash=new_hash)
     return done("/account", "password")
@@ -146,21 +165,6 @@ def session_token() -> Response | str:
         seconds = tokens.SESSION_LIFETIME_SECONDS
         return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - not a secret
     return render_template("people/account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
-
-
-def _account_again(errors: dict[str, str]) -> tuple[str, int]:
-    return _account(errors), 400
-
-
-def _account(errors: dict[str, str]) -> str:
-    own = current_session()
-    return render_template(
-        "people/account.html",
-        errors=errors,
-        person=people.find_person(own.organization_id, own.person_id),
-        second_factor=second_factors.find(own.organization_id, own.person_id),
-        sessions=session_store.list_sessions(own.organization_id, own.person_id),
-    )
 
 
 def _page(refused: sessions.Refused | None = None) -> str:

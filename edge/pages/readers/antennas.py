@@ -10,7 +10,7 @@ from edge.database.connection import all_or_none
 from edge.errors import Invalid
 from edge.pages import charts
 from edge.pages.forms import text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, editors
+from edge.pages.guard import Answer, actor, administrators, editors, organization_id
 from edge.pages.notices import done
 from edge.pages.readers.location_corrections import saved_location
 from edge.pages.translation import gettext, translated
@@ -33,7 +33,7 @@ KIND_NAMES = {
 @administrators.post("/readers/<int:reader_id>/antennas")
 def set_antenna(reader_id: int) -> Answer:
     """Save the settings of an antenna, or make it inherit those of its reader."""
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
     port = antenna_names.port_from(reader_id, text(request.form, "port"))
     was_id = correction_offers.location_of(reader.organization_id, reader_id, port)
@@ -48,7 +48,7 @@ def set_antenna(reader_id: int) -> Answer:
 @administrators.post("/readers/<int:reader_id>/antenna-kind")
 def set_kind_of_reader(reader_id: int) -> Answer:
     """Save the kind that antennas of a reader inherit."""
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     set_reader_kind(actor(), reader_id, reader.name, _kind())
     return done(f"/readers/{reader_id}", "changed")
 
@@ -56,7 +56,7 @@ def set_kind_of_reader(reader_id: int) -> Answer:
 @administrators.post("/locations/<int:location_id>/antenna-kind")
 def set_kind_of_location(location_id: int) -> Answer:
     """Save the kind that antennas at a location and below it inherit."""
-    location = locations.get(current_session().organization_id, location_id)
+    location = locations.get(organization_id(), location_id)
     set_location_kind(actor(), location_id, location.name, _kind())
     return done(f"/locations/{location_id}/edit", "changed")
 
@@ -64,22 +64,21 @@ def set_kind_of_location(location_id: int) -> Answer:
 @editors.get("/readers/<int:reader_id>/antennas", manual="readers#antennas")
 def show_antenna_work(reader_id: int) -> str:
     """Show the reads of a reader's antennas in the last minutes, to align the antennas."""
-    organization_id = current_session().organization_id
-    work = antenna_reads.antenna_activity(organization_id, reader_id)
+    work = antenna_reads.antenna_activity(organization_id(), reader_id)
     drawn = [
         charts.strengths(_title(one), one.strengths, antenna_reads.WEAKEST, antenna_reads.STEP)
         for one in work.antennas
         if any(one.strengths)
     ]
-    reader = readers.get_reader(organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     return render_template(
         "readers/antenna-work.html",
         reader=reader,
         work=work,
         drawn=drawn,
-        offset=rssi_offsets.offsets_of(organization_id).readers.get(reader_id),
-        offsets=_own_offsets(organization_id, reader_id),
-        proposals=offset_proposals.proposals(organization_id, reader_id),
+        offset=rssi_offsets.offsets_of(organization_id()).readers.get(reader_id),
+        offsets=_own_offsets(organization_id(), reader_id),
+        proposals=offset_proposals.proposals(organization_id(), reader_id),
     )
 
 
@@ -96,7 +95,7 @@ def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]
 @administrators.post("/readers/<int:reader_id>/rssi-offset")
 def set_rssi_offset(reader_id: int) -> Answer:
     """Save the offset for signal strengths of a reader or antenna. Empty: inherit it, or none."""
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     entered = text(request.form, "port")
     port = antenna_names.port_from(reader_id, entered) if entered else None
     rssi_offsets.set_offset(

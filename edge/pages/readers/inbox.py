@@ -7,13 +7,12 @@ from typing import NamedTuple
 from flask import abort, render_template, request
 
 from edge.database.lists import Page
-from edge.errors import Conflict, EdgeError
-from edge.pages.forms import errors_of, new_tag, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, editors
+from edge.errors import Invalid
+from edge.pages.forms import Errors, new_tag, whole
+from edge.pages.guard import Answer, actor, administrators, editors, organization_id
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked, pager
 from edge.pages.readers.list import format_titles, grouped_topics
-from edge.pages.translation import gettext
 from edge.readers import dead_letters, dismissals, unknown_tags
 from edge.records import assets, lookup
 from edge.services import services
@@ -23,64 +22,75 @@ MOST_TOPICS = 200
 PER_PAGE = 50
 
 
-@administrators.get("/readers/topics", manual="readers#unassigned-topics")
-def show_topics() -> str:
-    return _topics_page({})
-
-
-@administrators.post("/readers/topics")
-def dismiss_topic() -> Answer:
-    """Hide a topic permanently, or show it again."""
-    if "bring_back" in request.form:
-        dismissals.restore(actor(), "topic", request.form["bring_back"])
-        return done("/readers/topics", "brought-back")
-    try:
-        dismissals.dismiss_topic(actor(), request.form.get("topic", ""))
-    except Conflict as error:
-        return _topics_page(errors_of(error)), 409
-    return done("/readers/topics", "dismissed")
-
-
-def _topics_page(errors: dict[str, str]) -> str:
+def _topics_page(errors: Errors) -> str:
     topics = [(topic, guess, readable(topic.sample, topic.size)) for topic, guess in grouped_topics()]
     return render_template(
         "readers/unassigned-topics.html",
         topics=topics[:MOST_TOPICS],
         titles=format_titles(),
-        dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
+        dismissed=dismissals.list_dismissed(organization_id(), "topic"),
         errors=errors,
+    )
+
+
+@administrators.get("/readers/topics", manual="readers#unassigned-topics")
+def show_topics() -> str:
+    return _topics_page({})
+
+
+@administrators.post("/readers/topics", again=_topics_page)
+def dismiss_topic() -> Answer:
+    """Hide a topic permanently, or show it again."""
+    if "bring_back" in request.form:
+        dismissals.restore(actor(), "topic", request.form["bring_back"])
+        return done("/readers/topics", "brought-back")
+    dismissals.dismiss_topic(actor(), request.form.get("topic", ""))
+    return done("/readers/topics", "dismissed")
+
+
+def _tags_page(errors: Errors) -> str:
+    reader_id = request.args.get("reader", type=whole)
+    offset = offset_asked()
+    address = "/readers/unknown-tags?" + (f"reader={reader_id}&" if reader_id is not None else "")
+    return render_template(
+        "readers/unknown-tags.html",
+        page=Page(
+            unknown_tags.list_tags(organization_id(), reader_id, PER_PAGE, offset),
+            unknown_tags.count_tags(organization_id(), reader_id),
+        ),
+        **pager(PER_PAGE, lambda row: f"{address}offset={row}"),
+        errors=errors,
+        wrong=request.form.get("value", ""),
+        dismissed=dismissals.list_dismissed(organization_id(), "tag"),
     )
 
 
 @editors.get("/readers/unknown-tags", manual="readers#unmatched-tags")
 def show_unknown_tags() -> str:
-    return _tags_page({}, "")
+    return _tags_page({})
 
 
-@editors.post("/readers/unknown-tags")
+@editors.post("/readers/unknown-tags", again=_tags_page)
 def attach_unknown_tag() -> Answer:
     """Attach a tag to the asset with the entered key or tag, or hide it permanently."""
     form = request.form
     if "bring_back" in form:
         dismissals.restore(actor(), "tag", form["bring_back"])
         return done("/readers/unknown-tags", "brought-back")
-    try:
-        if "dismiss" in form:
-            dismissals.dismiss_tag(actor(), form.get("tag_type", ""), form.get("match_key", ""))
-            return done("/readers/unknown-tags", "dismissed")
-        tag = new_tag({"tag_type": form.get("tag_type", ""), "value": form.get("value", "")})
-        owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
-        if owner is None or owner.kind != "asset":
-            return _tags_page({"asset": gettext("No asset has this key or tag")}, tag.value), 400
-        assets.attach_tag(actor(), owner.id, tag)
-    except EdgeError as error:
-        return _tags_page(errors_of(error), form.get("value", "")), 400
+    if "dismiss" in form:
+        dismissals.dismiss_tag(actor(), form.get("tag_type", ""), form.get("match_key", ""))
+        return done("/readers/unknown-tags", "dismissed")
+    tag = new_tag({"tag_type": form.get("tag_type", ""), "value": form.get("value", "")})
+    owner = lookup.by_code(organization_id(), form.get("asset", ""))
+    if owner is None or owner.kind != "asset":
+        raise Invalid.one("asset", "fk_not_found", N_("No asset has this key or tag"))
+    assets.attach_tag(actor(), owner.id, tag)
     return done("/readers/unknown-tags", "tagged")
 
 
 @administrators.get("/readers/dead-letters", manual="readers#unreadable-messages")
 def show_dead_letters() -> str:
-    letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
+    letters = dead_letters.list_letters(organization_id(), SHOWN_BYTES)
     readable_letters = [(letter, readable(letter.payload, letter.size)) for letter in letters]
     return render_template(
         "readers/dead-letters.html", letters=readable_letters, can_retry=services().requeue is not None
@@ -99,23 +109,6 @@ def treat_dead_letter(no: int) -> Answer:
     letter = dead_letters.requeue(actor(), no)
     requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")
-
-
-def _tags_page(errors: dict[str, str], value: str) -> str:
-    reader_id = request.args.get("reader", type=whole)
-    organization_id, offset = current_session().organization_id, offset_asked()
-    address = "/readers/unknown-tags?" + (f"reader={reader_id}&" if reader_id is not None else "")
-    return render_template(
-        "readers/unknown-tags.html",
-        page=Page(
-            unknown_tags.list_tags(organization_id, reader_id, PER_PAGE, offset),
-            unknown_tags.count_tags(organization_id, reader_id),
-        ),
-        **pager(PER_PAGE, lambda row: f"{address}offset={row}"),
-        errors=errors,
-        wrong=value,
-        dismissed=dismissals.list_dismissed(organization_id, "tag"),
-    )
 
 
 SHOWN_BYTES = 2000

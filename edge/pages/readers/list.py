@@ -12,7 +12,7 @@ from edge import clock
 from edge.formats import registry
 from edge.formats.reads import Guess
 from edge.pages import record_links
-from edge.pages.guard import actor, administrators, current_session, editors, has_role
+from edge.pages.guard import actor, administrators, editors, has_role, organization_id
 from edge.pages.polling import fragment
 from edge.pages.translation import gettext, language
 from edge.people.people import Role
@@ -31,12 +31,12 @@ _ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 def show_readers() -> str:
     return render_template(
         "readers/readers.html",
-        readers=status.list_states(current_session().organization_id),
-        waiting=status.inbox_counts(current_session().organization_id),
+        readers=status.list_states(organization_id()),
+        waiting=status.inbox_counts(organization_id()),
         titles=format_titles(),
         silent_before=clock.now() - SILENT_AFTER,
         topics=_offered_topics(),
-        topic=suggested_topic(current_session().organization_id, services().config.mqtt_topics),
+        topic=suggested_topic(organization_id(), services().config.mqtt_topics),
         **_broker(),
     )
 
@@ -73,7 +73,7 @@ def grouped_topics() -> list[tuple[Topic, Guess]]:
     `…/+`.
     """
     groups: dict[str, tuple[Topic, Guess]] = {}
-    topics = unassigned_topics.list_topics(current_session().organization_id)
+    topics = unassigned_topics.list_topics(organization_id())
     tag_parents = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
     for topic in topics:
         guess = registry.recognize(topic.topic, topic.sample)
@@ -99,7 +99,7 @@ def _parent_of_tag(topic: Topic) -> str:
 @administrators.post("/readers/<int:reader_id>/account")
 def make_reader_account(reader_id: int) -> str:
     """Create an account at the broker for the reader. Its password is shown once."""
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     config = services().config
     if not config.has_reader_accounts:
         abort(404)

@@ -11,7 +11,7 @@ from flask import Response, render_template, request
 from edge import clock
 from edge.database.connection import are_people_hidden
 from edge.pages.forms import search_text
-from edge.pages.guard import current_session, editors
+from edge.pages.guard import editors, organization_id
 from edge.pages.polling import fragment
 from edge.pages.readers.readers import BUCKETS
 from edge.pages.translation import language
@@ -40,7 +40,7 @@ class TagReads(NamedTuple):
 
 @editors.get("/readers/<int:reader_id>/reads", manual="readers#live-reads")
 def show_live_reads(reader_id: int) -> str:
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     antenna, tag = _filters()
     query = urlencode({"antenna": antenna, "tag": tag})
     return render_template(
@@ -50,7 +50,7 @@ def show_live_reads(reader_id: int) -> str:
 
 @editors.get("/readers/<int:reader_id>/reads/now")
 def live_reads_now(reader_id: int) -> Response:
-    readers.get_reader(current_session().organization_id, reader_id)
+    readers.get_reader(organization_id(), reader_id)
     values = _now(reader_id)
     return fragment("readers/_live-reads.html", (values["rows"], language()), **values)
 
@@ -73,7 +73,7 @@ def _now(reader_id: int) -> dict[str, object]:
         and tag.casefold() in row.value.casefold()
     ]
     assets = {row.asset_id for row in shown[:MOST_ROWS] if row.asset_id}
-    names = {row.asset_id: row.name for row in board.by_ids(current_session().organization_id, list(assets))}
+    names = {row.asset_id: row.name for row in board.by_ids(organization_id(), list(assets))}
     return {
         "rows": shown[:MOST_ROWS],
         "more": len(shown) - MOST_ROWS,

@@ -14,7 +14,7 @@ from flask import render_template, request
 from edge import clock
 from edge.errors import Invalid, NotFound
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, has_role
+from edge.pages.guard import Answer, actor, administrators, has_role, organization_id
 from edge.pages.notices import done
 from edge.people.people import Role
 from edge.readers import correction_offers, location_corrections, readers
@@ -32,7 +32,7 @@ def show_correction(reader_id: int) -> str | tuple[str, int]:
         return _page(reader_id, {}, None, {})
     try:
         correction = _entered(reader_id, request.args)
-        preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
+        preview = location_corrections.preview(organization_id(), correction, is_bounded=True)
     except (Invalid, NotFound) as error:
         return _page(reader_id, request.args, None, errors_of(error)), 400
     return _page(reader_id, request.args, preview, {}, correction)
@@ -42,7 +42,7 @@ def show_correction(reader_id: int) -> str | tuple[str, int]:
 def correct_history(reader_id: int) -> Answer:
     try:
         correction = _entered(reader_id, request.form)
-        preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
+        preview = location_corrections.preview(organization_id(), correction, is_bounded=True)
         if preview.is_too_large:
             return _page(reader_id, request.form, preview, {}, correction), 409
         location_corrections.correct(actor(), correction, services().config.sighting_gap)
@@ -53,7 +53,7 @@ def correct_history(reader_id: int) -> Answer:
 
 def saved_location(reader_id: int, port: int | None, was_id: int | None) -> Answer:
     """Redirect to the reader, with an offer to correct history if the location of an antenna changed."""
-    offered = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    offered = correction_offers.offers(organization_id(), reader_id, port, was_id)
     if not offered:
         return done(f"/readers/{reader_id}", "changed")
     asked = {"was": was_id, **({} if port is None else {"port": port})}
@@ -65,7 +65,7 @@ def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
     was_id, port = request.args.get("was", type=whole), request.args.get("port", type=whole)
     if was_id is None or not has_role(Role.ADMINISTRATOR):
         return []
-    offers = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    offers = correction_offers.offers(organization_id(), reader_id, port, was_id)
     return [(offer, f"/readers/{reader_id}/correct?{urlencode(_filled_in(offer))}") for offer in offers]
 
 
@@ -77,7 +77,7 @@ def _filled_in(offer: Offer) -> dict[str, str]:
 
 
 def _entered(reader_id: int, values: Mapping[str, str]) -> Correction:
-    readers.get_reader(current_session().organization_id, reader_id)
+    readers.get_reader(organization_id(), reader_id)
     port = text(values, "port")
     return Correction(
         reader_id,
@@ -112,14 +112,13 @@ def _page(
     errors: Errors,
     correction: Correction | None = None,
 ) -> str:
-    organization_id = current_session().organization_id
     is_too_large = preview is not None and preview.is_too_large
     return render_template(
         "readers/correct-location.html",
-        reader=readers.get_reader(organization_id, reader_id),
+        reader=readers.get_reader(organization_id(), reader_id),
         values=values,
         preview=preview,
-        command=correction_offers.command(organization_id, correction) if is_too_large and correction else None,
+        command=correction_offers.command(organization_id(), correction) if is_too_large and correction else None,
         errors=errors,
-        locations=location_board.tree(organization_id),
+        locations=location_board.tree(organization_id()),
     )

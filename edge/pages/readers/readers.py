@@ -15,7 +15,7 @@ from edge.ingest.try_out import try_out
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, editors
+from edge.pages.guard import Answer, actor, administrators, editors, organization_id
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.readers.inbox import SHOWN_BYTES, readable, to_edit
@@ -76,11 +76,11 @@ BUCKETS = {
 
 @editors.get("/readers/<int:reader_id>", manual="readers#message-outcomes")
 def show_reader(reader_id: int) -> str:
-    reader = readers.get_reader(current_session().organization_id, reader_id)
-    hours = ledger.hours(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
+    hours = ledger.hours(organization_id(), reader_id)
     seen = {bucket for hour in hours for bucket in hour.buckets}
     account = next((row for row in broker_accounts.list_accounts() if row.reader_id == reader_id), None)
-    state = next(row for row in status.list_states(current_session().organization_id) if row.id == reader_id)
+    state = next(row for row in status.list_states(organization_id()) if row.id == reader_id)
     return render_template(
         "readers/reader.html",
         reader=reader,
@@ -88,27 +88,25 @@ def show_reader(reader_id: int) -> str:
         state=state,
         ledger=hours,
         buckets=[(name, title) for name, title in BUCKETS.items() if name in seen],
-        antennas=status.antennas(current_session().organization_id, reader_id),
-        kinds=kinds_of(current_session().organization_id),
+        antennas=status.antennas(organization_id(), reader_id),
+        kinds=kinds_of(organization_id()),
         kind_names={kind: gettext(name) for kind, name in KIND_NAMES.items()},
-        remarks=mapped_fields.remarks_of(current_session().organization_id, reader_id),
+        remarks=mapped_fields.remarks_of(organization_id(), reader_id),
         ignored=[
             (message, registry.recognize(message.topic, message.payload), readable(message.payload, message.size))
-            for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
+            for message in ignored_messages.list_messages(organization_id(), reader_id)
         ],
         unreadable=[
             (letter, readable(letter.payload, letter.size))
-            for letter in dead_letters.list_letters(
-                current_session().organization_id, SHOWN_BYTES, MOST_UNREADABLE, reader_id
-            )
+            for letter in dead_letters.list_letters(organization_id(), SHOWN_BYTES, MOST_UNREADABLE, reader_id)
         ],
-        unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
+        unknown=unknown_tags.list_tags(organization_id(), reader_id, limit=10),
         titles=format_titles(),
-        locations=location_board.tree(current_session().organization_id),
+        locations=location_board.tree(organization_id()),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         clock_state=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
-        sled=sleds.state_of(current_session().organization_id, reader_id),
+        sled=sleds.state_of(organization_id(), reader_id),
         sled_operators=operators(),
         undo_minutes={minutes: gettext(title) for minutes, title in UNDO_MINUTES.items()},
         has_account=account is not None,
@@ -139,7 +137,7 @@ def _sign_in_trouble(account: BrokerAccountRow | None, received_at: int | None) 
 def new_reader_form() -> str:
     """Show the form. For an unassigned topic, format and mapping are filled in from its last message."""
     topic = request.args.get("topic", "")
-    sample = unassigned_topics.find_topic(current_session().organization_id, topic)
+    sample = unassigned_topics.find_topic(organization_id(), topic)
     guess = registry.recognize(topic, sample.sample) if sample else Guess()
     values = {"topic": topic, "format": guess.name or "", "is_enabled": "1"}
     if guess.mapping:
@@ -152,11 +150,10 @@ def new_reader_form() -> str:
 @administrators.post("/readers/try")
 def try_reader() -> str | tuple[str, int]:
     """Show the outcome of a message with the unsaved settings of the form."""
-    organization_id = current_session().organization_id
     reader_id = request.form.get("reader_id", 0, type=whole) or None
-    reader = readers.get_reader(organization_id, reader_id) if reader_id else None
+    reader = readers.get_reader(organization_id(), reader_id) if reader_id else None
     try:
-        trial = try_out(organization_id, _attempt(_entered(), reader_id))
+        trial = try_out(organization_id(), _attempt(_entered(), reader_id))
     except EdgeError as error:
         return _form(reader, request.form, errors_of(error)), 400
     return _form(reader, request.form, {}, trial=trial)
@@ -176,31 +173,30 @@ def new_reader() -> Answer:
 
 @administrators.get("/readers/<int:reader_id>/edit", manual="readers#reader-settings")
 def edit_reader_form(reader_id: int) -> str:
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    reader = readers.get_reader(organization_id(), reader_id)
     return _form(reader, reader._asdict() | _last_unread_message(reader), {})
 
 
 @administrators.post("/readers/<int:reader_id>/edit")
 def edit_reader(reader_id: int) -> Answer:
-    organization_id = current_session().organization_id
-    was_id = readers.get_reader(organization_id, reader_id).location_id
+    was_id = readers.get_reader(organization_id(), reader_id).location_id
     try:
         save_merged(
-            lambda: readers.get_reader(organization_id, reader_id),
+            lambda: readers.get_reader(organization_id(), reader_id),
             _editable,
             _entered(),
             lambda values, check: readers.change_reader(actor(), reader_id, values, check),
         )
     except Overtaken as error:
         if "location_id" in error.meanwhile:
-            state = next(row for row in status.list_states(organization_id) if row.id == reader_id)
+            state = next(row for row in status.list_states(organization_id()) if row.id == reader_id)
             error.meanwhile["location_id"] = state.location_name or gettext("(by antenna)")
         for field, names in (("format", format_titles()), ("clock_setting", _clock_settings())):
             if field in error.meanwhile:
                 error.meanwhile[field] = names.get(error.meanwhile[field], error.meanwhile[field])
         return _form(error.row, error.form, {}, meanwhile=error.meanwhile), 409
     except EdgeError as error:
-        return _form(readers.get_reader(organization_id, reader_id), request.form, errors_of(error)), 400
+        return _form(readers.get_reader(organization_id(), reader_id), request.form, errors_of(error)), 400
     return saved_location(reader_id, None, was_id)
 
 
@@ -292,16 +288,15 @@ def _form(
     trial: Trial | None = None,
     meanwhile: Mapping[str, str] | None = None,
 ) -> str:
-    organization_id = current_session().organization_id
     seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
-    branches = location_board.tree(organization_id)
+    branches = location_board.tree(organization_id())
     return render_template(
         "readers/edit-reader.html",
         trial=trial,
         meanwhile=meanwhile,
         opened=opened_with(_editable(reader)) if reader else None,
         bucket_names=BUCKETS,
-        asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
+        asset_names={asset_id: assets.get(organization_id(), asset_id).name for asset_id in seen},
         location_names={branch.id: branch.name for branch in branches},
         examples=examples.mappings_by_title(),
         reader=reader,
@@ -312,5 +307,5 @@ def _form(
         custom=registry.CUSTOM,
         clock_settings=_clock_settings() | {zone: zone for zone in clock.zones()},
         locations=branches,
-        prefix=organizations.get_organization(organization_id).topic_prefix,
+        prefix=organizations.get_organization(organization_id()).topic_prefix,
     )

@@ -7,7 +7,7 @@ from flask import request
 from edge import clock
 from edge.errors import Invalid
 from edge.pages.forms import text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session, editors
+from edge.pages.guard import Answer, actor, administrators, editors, organization_id
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import devices, people
@@ -49,15 +49,14 @@ def undo_sled(reader_id: int) -> Answer:
 
 def operators() -> list[tuple[str, str]]:
     """Return who may have a sled: people who may scan, then handhelds, as (value, name)."""
-    organization_id = current_session().organization_id
     may_scan = [
         (f"person-{row.id}", row.name)
-        for row in people.list_people(organization_id)
+        for row in people.list_people(organization_id())
         if row.disabled_at is None and RANK[Role(row.role)] >= RANK[Role.OPERATOR]
     ]
     handhelds = [
         (f"device-{row.id}", gettext("%(name)s (handheld)") % {"name": row.name})
-        for row in devices.list_devices(organization_id)
+        for row in devices.list_devices(organization_id())
         if row.is_enrolled
     ]
     return may_scan + handhelds

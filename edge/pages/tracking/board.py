@@ -11,7 +11,7 @@ from werkzeug.datastructures import MultiDict
 
 from edge.database.lists import Page
 from edge.pages.forms import search_text, whole
-from edge.pages.guard import current_session, viewers
+from edge.pages.guard import organization_id, viewers
 from edge.pages.paging import Heading, heading, offset_asked, pager
 from edge.pages.polling import fragment
 from edge.pages.tracking.board_columns import COLUMNS, chosen_columns, query_of_file
@@ -59,7 +59,7 @@ ORDERS = {
 @viewers.get("/", manual="office#board")
 def show_board() -> str:
     query, offset = _requested()
-    page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
+    page = board(organization_id(), query, limit=PER_PAGE, offset=offset)
     return render_template(
         "tracking/board.html",
         page=page,
@@ -69,10 +69,10 @@ def show_board() -> str:
         present=board_query(query),
         saved_fields=parse_qsl(board_query(query)),
         query=query,
-        sites=sites.names_by_location(current_session().organization_id),
-        locations=location_board.choices(current_session().organization_id),
+        sites=sites.names_by_location(organization_id()),
+        locations=location_board.choices(organization_id()),
         unseen=_translated(UNSEEN),
-        steps=first_steps(current_session().organization_id),
+        steps=first_steps(organization_id()),
         sorts=_translated(ORDERS),
         all_columns=_translated(COLUMNS),
         file_columns=query_of_file(),
@@ -85,7 +85,7 @@ def show_board() -> str:
 @viewers.get("/board/steps")
 def board_steps() -> Response:
     """Return the progress of setup. The page polls this."""
-    steps = first_steps(current_session().organization_id)
+    steps = first_steps(organization_id())
     return fragment("tracking/_first-steps.html", steps, steps=steps)
 
 
@@ -93,7 +93,7 @@ def board_steps() -> Response:
 def board_rows() -> Response:
     """Return the rows of the board. The page polls this."""
     query, offset = _requested()
-    page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
+    page = board(organization_id(), query, limit=PER_PAGE, offset=offset)
     lent = _loans(page)
     values = _pager(query)
     version = (page, lent, [loan.is_overdue for loan in lent.values()], values["columns"])
@@ -105,12 +105,12 @@ def _translated(titles: Mapping[Name, str]) -> dict[Name, str]:
 
 
 def _quick_filters() -> list[SavedFilter]:
-    return saved_filters.list_filters(current_session().organization_id)[:MOST_QUICK]
+    return saved_filters.list_filters(organization_id())[:MOST_QUICK]
 
 
 def _loans(page: Page[BoardRow]) -> dict[int, Loan]:
     """Return the loans of the assets on a page, by asset."""
-    return loans.of_assets(current_session().organization_id, [row.asset_id for row in page.rows])
+    return loans.of_assets(organization_id(), [row.asset_id for row in page.rows])
 
 
 def _requested() -> tuple[BoardFilter, int]:

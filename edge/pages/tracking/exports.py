@@ -14,7 +14,7 @@ from edge.doors import passage_report
 from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
-from edge.pages.guard import Answer, administrators, current_session, editors, viewers
+from edge.pages.guard import Answer, administrators, editors, organization_id, viewers
 from edge.pages.tracking.board import board_filter
 from edge.pages.tracking.board_columns import columns_of_file
 from edge.pages.tracking.past import past_filter
@@ -62,14 +62,14 @@ def export_board() -> Response:
 
     The query chooses the columns; without it, the file has all that need no loans.
     """
-    organization_id, query = current_session().organization_id, board_filter(request.args)
+    query = board_filter(request.args)
     ids = request.args.getlist("asset", type=whole)
-    chosen = board.by_ids(organization_id, ids, are_retired=query.retired) if ids else None
-    shown = exports.board_rows(organization_id, query) if chosen is None else chosen
+    chosen = board.by_ids(organization_id(), ids, are_retired=query.retired) if ids else None
+    shown = exports.board_rows(organization_id(), query) if chosen is None else chosen
     columns, zone = columns_of_file(), services().zone
     if columns is None:
         return table_file("assets.csv", exports.BOARD_HEADING, (exports.board_cells(row, zone) for row in shown))
-    rows = exports.chosen_cells(organization_id, shown, columns, zone)
+    rows = exports.chosen_cells(organization_id(), shown, columns, zone)
     return table_file("assets.csv", exports.chosen_heading(columns), rows)
 
 
@@ -78,8 +78,8 @@ def export_records(kind: str) -> Response:
     """Return all assets, locations or tags as a table that can be changed and imported again."""
     columns = COLUMNS[kind] if kind in ("asset", "location", "tag") else abort(404)
     if kind == "tag":
-        return table_file("tags.csv", columns, record_export.tag_rows(current_session().organization_id))
-    rows = (_cells(kind, record) for record in record_export.rows(current_session().organization_id, kind))
+        return table_file("tags.csv", columns, record_export.tag_rows(organization_id()))
+    rows = (_cells(kind, record) for record in record_export.rows(organization_id(), kind))
     return table_file(f"{kind}s.csv", columns, ([cells[name] for name in columns] for cells in rows))
 
 
@@ -87,7 +87,7 @@ def export_records(kind: str) -> Response:
 def export_readers() -> Response:
     """Return all readers and their antennas as a table that can be changed and imported again."""
     columns = COLUMNS["reader"]
-    return table_file("readers.csv", columns, reader_table.rows(current_session().organization_id, columns))
+    return table_file("readers.csv", columns, reader_table.rows(organization_id(), columns))
 
 
 def _cells(kind: str, record: record_export.Record) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def export_past() -> Response:
     history_engine.check_reachable()  # before the answer begins
     rows = (
         (row.external_key, row.name, row.location_key, row.location_name, *times(row.arrived_at, row.last_seen_at))
-        for row in exports.past_rows(current_session().organization_id, query)
+        for row in exports.past_rows(organization_id(), query)
     )
     return table_file(f"assets-{local(query.at).replace(':', '')}.csv", heading, rows)
 
@@ -133,7 +133,7 @@ def export_history() -> Response:
             *(row.sightings, row.reader_name, row.port, row.site_name),
         )
         for row in flows.export_rows(
-            current_session().organization_id,
+            organization_id(),
             since=days.since,
             until=days.edges()[-1],
             asset_id=request.args.get("asset", type=whole),
@@ -153,7 +153,7 @@ def export_passages() -> Response:
             *(row.confidence, row.inner_reads, row.outer_reads, row.site),
         )
         for row in passage_report.export_rows(
-            current_session().organization_id,
+            organization_id(),
             days.since,
             days.until,
             request.args.get("door", type=whole),
@@ -168,6 +168,6 @@ def export_ledger() -> Response:
     days = requested_days(DAYS)
     rows = (
         (row.reader_name, *times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
-        for row in ledger.export_rows(current_session().organization_id, since=days.since, until=days.until)
+        for row in ledger.export_rows(organization_id(), since=days.since, until=days.until)
     )
     return table_file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from flask import Response, jsonify, redirect, render_template, request
 
 from edge import clock
-from edge.errors import EdgeError, Invalid, NotFound, Unavailable
+from edge.errors import Invalid, NotFound
 from edge.pages.actions import add_action
-from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
-from edge.pages.guard import MAX_UPLOAD, Answer, actor, current_session, editors, has_role, viewers
+from edge.pages.forms import Errors, is_id, json_object, search_text, whole
+from edge.pages.guard import MAX_UPLOAD, Answer, actor, editors, has_role, organization_id, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.pages.translation import gettext, translated
@@ -67,62 +67,55 @@ def marker_of(location_id: int | None) -> Marker | None:
     """Return where a location is on a plan, or None if neither it nor an area around it is drawn."""
     if location_id is None:
         return None
-    drawn = floor_plans.drawn_location(current_session().organization_id, location_id)
+    drawn = floor_plans.drawn_location(organization_id(), location_id)
     if drawn is None:
         return None
     corners, x, y = _in_pixels(drawn.plan, drawn.shape)
     return Marker(drawn.plan, drawn.name, corners, x, y, drawn.shape.location_id == location_id)
 
 
+def _plans_page(errors: Errors) -> str:
+    plans, branches = floor_plans.list_plans(organization_id()), location_board.tree(organization_id())
+    return render_template("tracking/floor-plans.html", plans=plans, locations=branches, errors=errors)
+
+
 @viewers.get("/plans", manual="office#floor-plans")
 def show_plans() -> Answer:
-    plans = floor_plans.list_plans(current_session().organization_id)
+    plans = floor_plans.list_plans(organization_id())
     if len(plans) == 1 and not has_role(Role.EDITOR):
         return redirect(f"/locations/{plans[0].location_id}/plan", 303)
-    return _plans_page(plans, {})
+    return _plans_page({})
 
 
-@editors.post("/plans", MAX_UPLOAD)
+@editors.post("/plans", MAX_UPLOAD, again=_plans_page)
 def upload_plan() -> Answer:
     """Save the drawing of an area. A replacement keeps the shapes."""
-    organization_id = current_session().organization_id
     file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
+    if not location_id:
+        raise Invalid.one("location_id", "required", N_("Choose an area"))
+    if file is None or not file.filename:
+        raise Invalid.one("image", "required", N_("Choose a file"))
+    # Imported here because its library takes 2 MB and is rarely used.
+    from edge.records.images import drawing_of
+
+    drawing = drawing_of(organization_id(), file.read())
     try:
-        if not location_id:
-            raise Invalid.one("location_id", "required", N_("Choose an area"))
-        if file is None or not file.filename:
-            raise Invalid.one("image", "required", N_("Choose a file"))
-        # Imported here because its library takes 2 MB and is rarely used.
-        from edge.records.images import drawing_of
-
-        drawing = drawing_of(organization_id, file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
-    except NotFound:
-        errors = {"location_id": gettext("This location no longer exists")}
-        return _plans_page(floor_plans.list_plans(organization_id), errors), 400
-    except Unavailable:
-        raise
-    except EdgeError as error:
-        return _plans_page(floor_plans.list_plans(organization_id), errors_of(error)), 400
+    except NotFound as error:
+        raise Invalid.one("location_id", "fk_not_found", N_("This location no longer exists")) from error
     return done(f"/locations/{location_id}/plan/edit", "changed")
-
-
-def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
-    branches = location_board.tree(current_session().organization_id)
-    return render_template("tracking/floor-plans.html", plans=plans, locations=branches, errors=errors)
 
 
 @viewers.get("/locations/<int:location_id>/plan", manual="office#floor-plans")
 def show_plan(location_id: int) -> str:
-    organization_id = current_session().organization_id
     q = search_text(request.args.get("q", ""))
-    matches = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_LISTED) if q else None
-    way = location_board.way_to(location_board.tree(organization_id), location_id)
+    matches = board.board(organization_id(), BoardFilter(q, location_id), limit=MOST_LISTED) if q else None
+    way = location_board.way_to(location_board.tree(organization_id()), location_id)
     return render_template(
         "tracking/floor-plan.html",
         matches=matches,
         way=way,
-        plans=floor_plans.list_plans(organization_id),
+        plans=floor_plans.list_plans(organization_id()),
         colors={color: gettext(title) for color, title in COLORS.items()},
         legend=[translated(step) for step in LEGENDS.get(_color(), ())],
         **_drawn(location_id, q),
@@ -139,7 +132,7 @@ def plan_now(location_id: int) -> Response:
 @viewers.get("/locations/<int:location_id>/plan/image")
 def plan_image(location_id: int) -> Response:
     """Return the image. The URL contains the version, so browsers may cache it."""
-    content, media_type = floor_plans.image(current_session().organization_id, location_id)
+    content, media_type = floor_plans.image(organization_id(), location_id)
     response = Response(content, mimetype=media_type)
     response.headers["Cache-Control"] = "private, max-age=86400"
     return response
@@ -147,9 +140,8 @@ def plan_image(location_id: int) -> Response:
 
 @editors.get("/locations/<int:location_id>/plan/edit", manual="office#floor-plans")
 def edit_plan(location_id: int) -> str:
-    organization_id = current_session().organization_id
-    plan, shapes = floor_plans.whole_plan(organization_id, location_id)
-    branches = location_board.inside(location_board.tree(organization_id), location_id)
+    plan, shapes = floor_plans.whole_plan(organization_id(), location_id)
+    branches = location_board.inside(location_board.tree(organization_id()), location_id)
     drawn = {shape.location_id: shape.points for shape in shapes}
     return render_template("tracking/edit-floor-plan.html", plan=plan, branches=branches, drawn=drawn)
 
@@ -177,13 +169,12 @@ def _points(given: Sequence[Sequence[int]]) -> list[Point]:
 
 def _drawn(location_id: int, q: str) -> dict[str, Any]:
     """Return the shapes over the image. Locations with matches of `q` are marked."""
-    organization_id = current_session().organization_id
-    locations.get(organization_id, location_id)
-    plan, shapes = floor_plans.whole_plan(organization_id, location_id)
-    branches = {branch.id: branch for branch in location_board.tree(organization_id)}
-    rows = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_MARKED).rows if q else []
+    locations.get(organization_id(), location_id)
+    plan, shapes = floor_plans.whole_plan(organization_id(), location_id)
+    branches = {branch.id: branch for branch in location_board.tree(organization_id())}
+    rows = board.board(organization_id(), BoardFilter(q, location_id), limit=MOST_MARKED).rows if q else []
     marked = set(_shapes_of(rows, {shape.location_id for shape in shapes}, branches))
-    levels = _levels(organization_id, branches, [shape.location_id for shape in shapes])
+    levels = _levels(organization_id(), branches, [shape.location_id for shape in shapes])
     spots = [
         spot_of(plan, shape, branches[shape.location_id], shape.location_id in marked)._replace(
             level=levels.get(shape.location_id)

@@ -20,7 +20,7 @@ from edge.operations.doctor import findings
 from edge.pages import charts, formatting
 from edge.pages.charts import Chart
 from edge.pages.dates import exact
-from edge.pages.guard import current_session, has_role, viewers
+from edge.pages.guard import has_role, organization_id, viewers
 from edge.pages.kept_values import KeptValues
 from edge.pages.muster import musters as muster_pages
 from edge.pages.operations import may_see_the_box
@@ -112,14 +112,13 @@ def home_now() -> Response:
 
 
 def _values() -> dict[str, Any]:
-    organization_id = current_session().organization_id
-    day = day_of(organization_id)
+    day = day_of(organization_id())
     longest, latest = (
-        board.board(organization_id, BoardFilter(sort=sort), limit=ROWS).rows for sort in ("since", "-since")
+        board.board(organization_id(), BoardFilter(sort=sort), limit=ROWS).rows for sort in ("since", "-since")
     )
     return {
         "attention": attention(
-            organization_id,
+            organization_id(),
             sees_readers=has_role(Role.EDITOR),
             sees_messages=has_role(Role.ADMINISTRATOR),
             sees_box=may_see_the_box(),

@@ -11,7 +11,7 @@ from edge.database.lists import Page
 from edge.pages import charts
 from edge.pages.dates import exact, local, requested_days, requested_moment, shortcuts
 from edge.pages.forms import search_text, whole
-from edge.pages.guard import current_session, viewers
+from edge.pages.guard import organization_id, viewers
 from edge.pages.paging import Heading, heading, offset_asked, pager
 from edge.pages.tracking import timeline
 from edge.pages.tracking.board import UNSEEN
@@ -43,14 +43,14 @@ def show_past() -> str:
     offset = offset_asked()
     return render_template(
         "tracking/past.html",
-        page=past_board.board_at(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        page=past_board.board_at(organization_id(), query, limit=PER_PAGE, offset=offset),
         query=query,
         at=local(query.at),
         latest=local(now),
         steps={
             gettext(name): _query_string(query._replace(at=min(query.at + step, now))) for name, step in STEPS.items()
         },
-        locations=location_board.choices(current_session().organization_id),
+        locations=location_board.choices(organization_id()),
         headings={sort: _heading(query, sort) for sort in COLUMNS},
         **pager(PER_PAGE, lambda row: "/past?" + _query_string(query, row)),
         export=_query_string(query),
@@ -93,12 +93,11 @@ def _heading(query: PastFilter, sort: str) -> Heading:
 @viewers.get("/assets/<int:asset_id>/history", manual="office#past-positions")
 def asset_history(asset_id: int) -> str:
     """Show the stays on the selected days, and the time at each location."""
-    organization_id = current_session().organization_id
-    asset = assets.get_any(organization_id, asset_id)
+    asset = assets.get_any(organization_id(), asset_id)
     days = requested_days(7, MOST_DAYS)
     edges = days.edges()
     end = min(edges[-1], asset.deleted_at or edges[-1])
-    stays = past.stays(organization_id, asset_id, since=days.since, until=end)
+    stays = past.stays(organization_id(), asset_id, since=days.since, until=end)
     clipped = [stay._replace(observed_at=max(stay.observed_at, days.since)) for stay in stays.rows]
     strip = timeline.strip(clipped[::-1], end)
     names = charts.names_of(edges)
@@ -122,18 +121,17 @@ def asset_history(asset_id: int) -> str:
 @viewers.get("/locations/<int:location_id>/history", manual="office#past-positions")
 def location_history(location_id: int) -> str:
     """Show arrivals, departures and average presence by hour or day."""
-    organization_id = current_session().organization_id
-    location = locations.get(organization_id, location_id)
+    location = locations.get(organization_id(), location_id)
     days = requested_days(7, MOST_DAYS)
     edges = days.edges()
-    spans = flows.flow(organization_id, location_id, edges) if len(edges) > 1 else []
+    spans = flows.flow(organization_id(), location_id, edges) if len(edges) > 1 else []
     names = charts.names_of(edges)
     drawn = [charts.coming_and_going(spans, names), charts.presence(spans, names)] if spans else []
     rows = [(name, span, charts.mean(span)) for name, span in zip(names, spans, strict=True)]
     return render_template(
         "tracking/location-history.html",
         location=location,
-        way=location_board.way_to(location_board.tree(organization_id), location_id),
+        way=location_board.way_to(location_board.tree(organization_id()), location_id),
         days=days,
         shortcuts=shortcuts(LENGTHS),
         charts=drawn,
@@ -145,7 +143,7 @@ def location_history(location_id: int) -> str:
 def show_low_batteries() -> str:
     """Show assets whose tag has a low battery, the lowest first."""
     offset = offset_asked()
-    rows = asset_values.list_low(current_session().organization_id, PER_PAGE + 1, offset)
+    rows = asset_values.list_low(organization_id(), PER_PAGE + 1, offset)
     return render_template(
         "tracking/battery-low.html",
         rows=rows[:PER_PAGE],
@@ -158,15 +156,14 @@ def show_low_batteries() -> str:
 @viewers.get("/not-seen", manual="office#missing-assets")
 def show_not_seen() -> str:
     """Show assets not seen for a long time, longest first."""
-    organization_id = current_session().organization_id
     hours = request.args.get("hours", 24, type=whole)
     hours = hours if hours in UNSEEN and hours else 24
     offset = offset_asked()
-    counts = board.count_unseen(organization_id, [length for length in UNSEEN if length])
+    counts = board.count_unseen(organization_id(), [length for length in UNSEEN if length])
     query = BoardFilter(unseen_hours=hours, sort="seen")
     return render_template(
         "tracking/not-seen.html",
-        page=board.board(organization_id, query, limit=PER_PAGE, offset=offset),
+        page=board.board(organization_id(), query, limit=PER_PAGE, offset=offset),
         counts=counts,
         lengths={length: gettext(title) for length, title in UNSEEN.items() if length},
         hours=hours,

@@ -7,7 +7,7 @@ from typing import Any
 from flask import render_template
 
 from edge.pages.dates import requested_days
-from edge.pages.guard import current_session, viewers
+from edge.pages.guard import organization_id, viewers
 from edge.pages.tracking.floor_plans import nearest, spot_of
 from edge.records import assets
 from edge.tracking import floor_plans, location_board, past
@@ -15,19 +15,18 @@ from edge.tracking import floor_plans, location_board, past
 
 @viewers.get("/assets/<int:asset_id>/trail", manual="office#floor-plans")
 def show_trail(asset_id: int) -> str:
-    organization_id = current_session().organization_id
-    asset = assets.get_any(organization_id, asset_id)
+    asset = assets.get_any(organization_id(), asset_id)
     days = requested_days(1, 1)
     end = days.edges()[-1]
-    stays = past.stays(organization_id, asset_id, since=days.since, until=end).rows
-    tree = location_board.tree(organization_id)
+    stays = past.stays(organization_id(), asset_id, since=days.since, until=end).rows
+    tree = location_board.tree(organization_id())
     branches = {branch.id: branch for branch in tree}
     seen_at = {stay.location_id for stay in stays}
     above = {step.id for location_id in seen_at for step in location_board.way_to(tree, location_id)}
-    plans = floor_plans.plans_of(organization_id, [*above])
+    plans = floor_plans.plans_of(organization_id(), [*above])
     values: dict[str, Any] = {"plan": None, "spots": [], "steps": []}
     if plans:
-        plan, shapes = floor_plans.whole_plan(organization_id, plans[0])
+        plan, shapes = floor_plans.whole_plan(organization_id(), plans[0])
         drawn = {shape.location_id for shape in shapes}
         spots = {shape.location_id: spot_of(plan, shape, branches[shape.location_id], False) for shape in shapes}
         steps = []

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from flask import abort, render_template, request
+from flask import render_template, request
 
 from edge.doors import doors
-from edge.errors import EdgeError, NotFound
 from edge.pages import record_links
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, administrators, current_session
+from edge.pages.forms import Errors, text, whole
+from edge.pages.guard import actor, administrators, organization_id
 from edge.pages.translation import LANGUAGES, SOURCE, language
 from edge.texts import N_
 from edge.tracking import floor_plans, tracked_people
@@ -30,36 +28,40 @@ TITLES = {
 }
 
 
+def _list(errors: Errors) -> str:
+    return render_template(
+        "walls/walls.html",
+        walls=walls.list_walls(organization_id()),
+        titles=TITLES,
+        doors=[(one.id, one.name) for one in doors.list_doors(organization_id())],
+        plans=[(one.location_id, one.location_name) for one in floor_plans.list_plans(organization_id())],
+        people=tracked_people.setting(organization_id()),
+        values=request.form or {"language": language()},
+        errors=errors,
+    )
+
+
 @administrators.get("/walls", manual="walls#add-a-kiosk-display")
 def show_walls() -> str:
-    return _list({"language": language()}, {})
+    return _list({})
 
 
-@administrators.post("/walls")
+@administrators.post("/walls", again=_list)
 @once
-def new_wall() -> str | tuple[str, int]:
+def new_wall() -> str:
     """Create a wall. The response is the only page that shows its link, so it is not a redirect."""
-    try:
-        wall, code = walls.add(actor(), _entered(request.form))
-    except EdgeError as error:
-        return _list(request.form, errors_of(error)), 400
-    return _link(wall, code)
+    return _link(*walls.add(actor(), _entered(request.form)))
 
 
 @administrators.get("/walls/<int:wall_id>", manual="walls#revoke")
 def show_wall_settings(wall_id: int) -> str:
-    try:
-        wall = walls.get(current_session().organization_id, wall_id)
-    except NotFound:
-        abort(404)
-    return render_template("walls/wall.html", wall=wall, titles=TITLES)
+    return render_template("walls/wall.html", wall=walls.get(organization_id(), wall_id), titles=TITLES)
 
 
 @administrators.post("/walls/<int:wall_id>/renew")
 @once
 def renew_wall(wall_id: int) -> str:
-    wall, code = walls.renew(actor(), wall_id)
-    return _link(wall, code)
+    return _link(*walls.renew(actor(), wall_id))
 
 
 add_action(administrators, "/walls/<int:wall_id>/revoke", walls.revoke, "/walls", "wall-revoked")
@@ -81,20 +83,6 @@ def _number(form: Mapping[str, str], field: str) -> int | None:
         return whole(form.get(field, "")) or None
     except ValueError:
         return None
-
-
-def _list(values: Mapping[str, Any], errors: Errors) -> str:
-    organization_id = current_session().organization_id
-    return render_template(
-        "walls/walls.html",
-        walls=walls.list_walls(organization_id),
-        titles=TITLES,
-        doors=[(one.id, one.name) for one in doors.list_doors(organization_id)],
-        plans=[(one.location_id, one.location_name) for one in floor_plans.list_plans(organization_id)],
-        people=tracked_people.setting(organization_id),
-        values=values,
-        errors=errors,
-    )
 
 
 def _link(wall: Wall, code: str) -> str:

@@ -66,7 +66,7 @@ def test_an_administrator_sets_up_a_door(admin: Browser, cast: Cast) -> None:
 
 def test_a_taken_name_and_an_antenna_on_both_sides_are_refused(admin: Browser, gate: Gate) -> None:
     answer = admin.post("/doors", {"name": "gate", "once": "b"})
-    assert answer.status_code == 400
+    assert answer.status_code == 409
     assert "another door has this name" in answer.text.lower()
     reader = str(gate.reader)
     form: dict[str, object] = {

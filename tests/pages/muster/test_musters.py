@@ -11,6 +11,7 @@ from edge.audit.actors import shell
 from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.muster import musters
+from edge.pages.kept_values import KeptValues
 from edge.pages.muster import musters as muster_pages
 from edge.people.people import Role
 from edge.tracking import tracked_people
@@ -29,15 +30,14 @@ def hall(cast: Cast) -> Hall:
 @pytest.fixture(autouse=True)
 def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request sees what was recorded before."""
-    monkeypatch.setattr(muster_pages, "SHARED_SECONDS", -1.0)
-    muster_pages._shared.clear()
+    monkeypatch.setattr(muster_pages, "_shared", KeptValues(-1.0, 1))
 
 
 def test_many_devices_share_what_the_first_one_asked_for(
     sign_in_as: SignIn, hall: Hall, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 5,000 people a look takes 29 ms of processor time, and each device looks every two seconds."""
-    monkeypatch.setattr(muster_pages, "SHARED_SECONDS", 3600.0)
+    monkeypatch.setattr(muster_pages, "_shared", KeptValues(3600.0, 1))
     muster_id, asked, real = hall.start(), [], musters.find_state
     monkeypatch.setattr(musters, "find_state", lambda *given: asked.append(given) or real(*given))
     wardens = [sign_in_as(Role.OPERATOR) for _ in range(5)]
