@@ -25,7 +25,7 @@ from edge.people.sign_in import find as find_session
 from edge.people.tokens import SCOPES_OF_ROLE
 from edge.rate_limits import Buckets
 from edge.records import locations
-from edge.records.locations import LocationFilter
+from edge.records.record import RecordFilter
 from edge.services import services
 
 MAX_KEY = 255
@@ -140,7 +140,7 @@ def _location(organization_id: int) -> int | None:
     key = request.args.get("location_external_key")
     if key is None:
         return None
-    filters = LocationFilter(external_keys=[key[: MAX_KEY + 1]])
+    filters = RecordFilter(external_keys=[key[: MAX_KEY + 1]])
     matches = locations.list_page(organization_id, filters, limit=1).rows
     if not matches:
         raise Invalid.one("location_external_key", "fk_not_found", "Unknown location key")

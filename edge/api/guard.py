@@ -120,10 +120,10 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
     key = _idempotency_key(current.environ) if operation.is_create else None
     raw = _read_body(operation.max_body or MAX_BODY) if operation.body else b""
     content = _parse_body(operation.body, media_type, raw) if operation.body else {}
-    if key is None:
-        return Call(principal, ids, parameters, content)
-    create = Create(principal.organization_id, principal.subject, key, idempotency.request_hash(current.path, raw))
-    return Call(principal, ids, parameters, content, create)
+    create = None
+    if key is not None:
+        create = Create(principal.organization_id, principal.subject, key, idempotency.request_hash(current.path, raw))
+    return Call(principal, ids, parameters, content, next(iter(ids.values()), 0), create)
 
 
 def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:

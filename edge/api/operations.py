@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from flask import Response
@@ -36,6 +37,7 @@ class Call(NamedTuple):
     path: Mapping[str, int]
     query: Mapping[str, Any]
     body: Mapping[str, Any]
+    record_id: int  # the first one in the path
     idempotent: idempotency.Create | None = None
 
     @property
@@ -58,6 +60,7 @@ class Operation:
 
     method: str
     path: str
+    name: str
     handler: Callable[[Call], Response]
     summary: str
     tag: str
@@ -76,10 +79,6 @@ class Operation:
     max_body: int | None = None
 
     @property
-    def name(self) -> str:
-        return self.handler.__name__
-
-    @property
     def id(self) -> str:
         """Name in the document, such as `listAssets`."""
         first, *rest = self.name.split("_")
@@ -91,11 +90,11 @@ class Operation:
         name = _ANSWER_NAMES.get(self.id) or self.id[0].upper() + self.id[1:]
         return f"{name}Response"
 
-    @property
+    @cached_property
     def is_create(self) -> bool:
         return self.status == 201
 
-    @property
+    @cached_property
     def media_types(self) -> tuple[str, ...]:
         """Accepted media types of the request body, the default first."""
         if self.body is None:
@@ -112,6 +111,8 @@ def operation(
     path: str,
     *,
     tag: str,
+    name: str = "",
+    summary: str = "",
     answer: str | None = None,
     scope: str | None = None,
     takes: Query = query.NOTHING,
@@ -127,7 +128,8 @@ def operation(
 ) -> Callable[[Callable[[Call], Response]], Callable[[Call], Response]]:
     """Register a handler as an operation.
 
-    The first paragraph of its docstring becomes the summary in the OpenAPI document, the second the description.
+    Without a `name` it has that of the function, whose docstring is the `summary` in the OpenAPI document; its second
+    paragraph is the description.
     `is_open` operations need no token, `is_api_key_only` ones refuse session tokens, `is_form_allowed` ones also
     accept a form as the body. `max_body`: bytes, if less than usual. An operation with `sunset` announces it
     and answers 410 afterwards (interface: Versioning 5).
@@ -135,10 +137,24 @@ def operation(
 
     def declare(handler: Callable[[Call], Response]) -> Callable[[Call], Response]:
         names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
-        summary, _, description = (" ".join(part.split()) for part in (handler.__doc__ or "").partition("\n\n"))
+        about = summary or handler.__doc__ or ""
+        first, _, description = (" ".join(part.split()) for part in about.partition("\n\n"))
         into.append(
             Operation(
-                *(method, path, handler, summary, tag, scope, takes, body, status, answer, errors),
+                *(
+                    method,
+                    path,
+                    name or handler.__name__,
+                    handler,
+                    first,
+                    tag,
+                    scope,
+                    takes,
+                    body,
+                    status,
+                    answer,
+                    errors,
+                ),
                 *(is_open, is_api_key_only, sunset, names, is_form_allowed, description, max_body),
             )
         )

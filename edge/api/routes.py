@@ -11,7 +11,7 @@ from flask import Flask, Response
 from werkzeug.http import http_date
 
 from edge import clock
-from edge.api import assets, documents, guard, idempotency, locations, middleware, openapi, tokens, tracking
+from edge.api import documents, guard, idempotency, middleware, openapi, records, tokens, tracking
 from edge.api.envelope import ApiError
 from edge.api.guard import Guard
 from edge.api.operations import OPERATIONS, Operation
@@ -19,7 +19,7 @@ from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, earliest_sunset
 from edge.services import Services
 
-RESOURCES = (tokens, assets, locations, tracking)  # importing them fills the table of operations
+RESOURCES = (tokens, records, tracking)  # importing them fills the table of operations
 
 
 def register(app: Flask, installed: Services, operations: Sequence[Operation] = OPERATIONS) -> None:

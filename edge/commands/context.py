@@ -26,8 +26,9 @@ from edge.people.people import PersonRow
 from edge.readers import readers
 from edge.readers.readers import ReaderRow
 from edge.records import assets, locations
-from edge.records.assets import AssetFilter, AssetRow
-from edge.records.locations import LocationFilter, LocationRow
+from edge.records.assets import AssetRow
+from edge.records.locations import LocationRow
+from edge.records.record import RecordFilter
 from edge.tracking import history_choice, history_engine
 
 NETWORK = click.option(
@@ -186,7 +187,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def asset_of(organization_id: int, key: str) -> AssetRow:
     """Return the asset with this external key. Raises NotFound."""
-    rows = assets.list_page(organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    rows = assets.list_page(organization_id, RecordFilter(external_keys=[key]), limit=1).rows
     if not rows:
         raise NotFound(f"There is no asset {key}. `edge asset list` shows them.")
     return rows[0]
@@ -194,7 +195,7 @@ def asset_of(organization_id: int, key: str) -> AssetRow:
 
 def location_of(organization_id: int, key: str) -> LocationRow:
     """Return the location with this external key. Raises NotFound."""
-    rows = locations.list_page(organization_id, LocationFilter(external_keys=[key]), limit=1).rows
+    rows = locations.list_page(organization_id, RecordFilter(external_keys=[key]), limit=1).rows
     if not rows:
         raise NotFound(f"There is no location {key}. `edge location list` shows them.")
     return rows[0]

@@ -26,10 +26,10 @@ from edge.people import organizations, people, second_factors, topic_owners
 from edge.people.passwords import hash_password
 from edge.people.people import Role
 from edge.readers.antenna_kinds import set_location_kind
-from edge.records import assets, location_tree, locations
-from edge.records.assets import AssetFilter, AssetRow
-from edge.records.location_tree import Parent
-from edge.records.locations import LocationFilter, LocationRow
+from edge.records import assets, locations
+from edge.records.assets import AssetRow
+from edge.records.locations import LocationRow
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag, TagRow
 from edge.tracking.signal_strength import AntennaKind
 from edge.tracking.why import Competitor, Reason, why_here
@@ -136,7 +136,7 @@ def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -
         actor,
         name=values.name("name", name),
         external_key=key if key is None else values.external_key("external_key", key),
-        parent=Parent(location_id_of(actor.organization_id, parent), location_tree.UNSET),
+        parent_id=location_id_of(actor.organization_id, parent),
     )
     click.echo(f"Added location {row.external_key} ({row.name})")
 
@@ -145,7 +145,7 @@ def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -
 def list_locations(organization_id: int) -> None:
     """List the locations."""
     offset, rows = 0, []
-    while page := locations.list_page(organization_id, LocationFilter(), limit=PAGE, offset=offset).rows:
+    while page := locations.list_page(organization_id, RecordFilter(), limit=PAGE, offset=offset).rows:
         rows += page
         offset += PAGE
     print_table(["KEY", "NAME", "IN"], [(row.external_key, row.name, row.parent_external_key) for row in rows])
@@ -190,7 +190,7 @@ def add_asset(actor: Actor, name: str, key: str | None, given: tuple[str, ...]) 
 def list_assets(organization_id: int, search: str) -> None:
     """List the assets."""
     offset, rows = 0, []
-    while page := assets.list_page(organization_id, AssetFilter(q=search), limit=PAGE, offset=offset).rows:
+    while page := assets.list_page(organization_id, RecordFilter(q=search), limit=PAGE, offset=offset).rows:
         rows += page
         offset += PAGE
     print_table(["KEY", "NAME", "TAGS"], [(row.external_key, row.name, _tag_list(row.tags)) for row in rows])

@@ -8,7 +8,8 @@ from shlex import quote
 
 from edge.demo.run import HOST, USUAL_HTTP_PORT, USUAL_MQTT_PORT, Demo
 from edge.records import assets
-from edge.records.assets import AssetFilter, AssetRow
+from edge.records.assets import AssetRow
+from edge.records.record import RecordFilter
 from edge.validation import json_text
 
 MOVES = "FORK-001"  # a forklift moves most
@@ -87,5 +88,5 @@ def _end(demo: Demo) -> str:
 
 def _find(demo: Demo, key: str) -> AssetRow | None:
     """Return the asset, or None if somebody has removed it from a kept site."""
-    rows = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    rows = assets.list_page(demo.access.organization_id, RecordFilter(external_keys=[key]), limit=1).rows
     return rows[0] if rows else None

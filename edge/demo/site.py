@@ -17,7 +17,6 @@ from edge.people.secrets import hash_secret, new_client_secret
 from edge.readers import readers
 from edge.readers.readers import Placement
 from edge.records import assets, locations
-from edge.records.location_tree import NO_PARENT, Parent
 from edge.records.tags import NewTag
 from edge.validation import json_text
 
@@ -59,13 +58,12 @@ def _make(plan: Plan, valid_from: int) -> int:
     actor = actors.service(organization_id)
     ids: dict[str, int] = {}
     for location in plan.locations:
-        parent = Parent(ids[location.parent], location.parent) if location.parent else NO_PARENT
         ids[location.key] = locations.create(
             actor,
             name=location.name,
             external_key=location.key,
             description=location.description,
-            parent=parent,
+            parent_id=ids[location.parent] if location.parent else None,
             valid_from=valid_from,
         ).id
     for reader in plan.readers:

@@ -17,7 +17,6 @@ from edge.records.assets import AssetRow
 from edge.records.csv_import_assets import AssetPlan
 from edge.records.external_keys import MILLISECOND, check_window
 from edge.records.kept_elsewhere import check_home
-from edge.records.location_tree import NO_PARENT, UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.records.tags import NewTag, TagRow, is_taken
 from edge.texts import N_, fill, joined
@@ -198,13 +197,12 @@ def _write_location(actor: Actor, record: NewRecord, checked: _CheckedRow) -> Ou
         return outcome
     row = cast(LocationRow | None, plan.existing)
     if row is None:
-        parent = Parent(UNSET, record.parent_key) if record.parent_key else NO_PARENT
-        new = locations.create(actor, external_key=record.external_key, tags=record.tags, parent=parent, **plan.changes)
+        fields = {**plan.changes, "parent_external_key": record.parent_key or None}
+        new = locations.create(actor, external_key=record.external_key, tags=record.tags, **fields)
         return outcome._replace(external_key=new.external_key)
-    is_moved = _is_moved(row, record)
-    if plan.changes or is_moved:
-        parent = Parent(UNSET, record.parent_key or None) if is_moved else NO_PARENT
-        locations.patch(actor, row.id, plan.changes, parent=parent)
+    moved = {"parent_external_key": record.parent_key or None} if _is_moved(row, record) else {}
+    if plan.changes or moved:
+        locations.patch(actor, row.id, {**plan.changes, **moved})
     for old in plan.detached:
         locations.detach_tag(actor, row.id, old.id)
     for tag in plan.new_tags:

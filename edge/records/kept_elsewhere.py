@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
-from edge.audit.actors import Actor
-from edge.audit.audit import Act, acting
 from edge.database.connection import execute
 from edge.errors import Conflict
 from edge.texts import N_, fill
@@ -41,15 +37,3 @@ def home_of(record_id: int) -> int | None:
     """Return the number of the peer that is the record's home (see `mirrors.Peer`), or None if it is this box."""
     row = execute("SELECT peer FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
     return row[0] if row else None
-
-
-@contextmanager
-def changing(actor: Actor, record_id: int, get: Callable[[int, int], Row]) -> Iterator[tuple[Act, Row]]:
-    """Open a transaction that changes a live record, which `get` reads.
-
-    Raises NotFound, and Conflict if the home of the record is another box.
-    """
-    with acting(actor) as act:
-        current = get(actor.organization_id, record_id)
-        check_home(record_id)
-        yield act, current

@@ -6,7 +6,8 @@ detected if a walk down returns to its start or a walk up never reaches a root.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from edge.database.connection import execute
 from edge.errors import Conflict, Corrupt, FieldError, Invalid
@@ -82,34 +83,19 @@ def check_cycle(location_id: int, parent_id: int | None) -> None:
         raise Conflict(N_("cycle: the new parent is a descendant of this location"))
 
 
-class Parent(NamedTuple):
-    """The parent in a request, by id, key or both. UNSET means that the field was not sent, None means no parent."""
-
-    id: Any
-    external_key: Any
+PARENT = {"parent_id": "id", "parent_external_key": "external_key"}  # fields that name a parent, and its columns
 
 
-UNSET: Any = object()
-NO_PARENT = Parent(UNSET, UNSET)
-
-
-def resolve(organization_id: int, parent: Parent) -> int | None:
-    """Return the id of the parent, or None for no parent (interface: Write operations 2).
+def resolve(organization_id: int, given: Mapping[str, Any]) -> int | None:
+    """Return the id of the parent that fields of PARENT name, or None for no parent (interface: Write operations 2).
 
     Raises Invalid if a field names no live location or both fields name different ones.
     """
-    resolved: list[int | None] = []
-    for field, column, value in (
-        ("parent_id", "id", parent.id),
-        ("parent_external_key", "external_key", parent.external_key),
-    ):
-        if value is not UNSET:
-            resolved.append(_find_parent(organization_id, field, column, value))
-    if len(set(resolved)) > 1:
+    resolved = {_find_parent(organization_id, field, PARENT[field], value) for field, value in given.items()}
+    if len(resolved) > 1:
         message = "parent_id and parent_external_key name different parents"
-        pair = ("parent_id", "parent_external_key")
-        raise Invalid([FieldError(field, "ambiguous_fields", message) for field in pair])
-    return resolved[0] if resolved else None
+        raise Invalid([FieldError(field, "ambiguous_fields", message) for field in PARENT])
+    return resolved.pop()
 
 
 def _find_parent(organization_id: int, field: str, column: str, value: Any) -> int | None:

@@ -8,18 +8,15 @@ from typing import Any
 
 from edge.database.connection import execute
 from edge.errors import NotFound
-from edge.records import locations
-from edge.records.assets import SELECT_ASSETS, AssetRow
+from edge.records import assets, locations
+from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
-from edge.records.tags import TagRow, from_json
+from edge.records.tags import TagRow
 
 _PAGE = 500  # records per query
 _PAGE_BYTES = 256 * 1024  # after which a page ends: one record can have 150 KB
 Record = AssetRow | LocationRow
-_ASSETS = (
-    f"{SELECT_ASSETS} WHERE a.organization_id = ? AND a.deleted_at IS NULL AND a.external_key > ? "
-    "ORDER BY a.external_key LIMIT ?"
-)
+_ASSETS = f"{assets.KIND.select_live} AND a.external_key > ? ORDER BY a.external_key LIMIT ?"
 # Depth first, so that each parent is in a row above.
 _LOCATION_IDS = """
 WITH RECURSIVE down (id, depth, key) AS (
@@ -49,7 +46,7 @@ def tag_rows(organization_id: int) -> Iterator[tuple[str, str, str, str]]:
 def _assets(organization_id: int) -> Iterator[AssetRow]:
     last = ""
     while page := _bounded_page(execute(_ASSETS, (organization_id, last, _PAGE))):
-        yield from (AssetRow._make((*row[:-1], from_json(row[-1]))) for row in page)
+        yield from map(assets.KIND.row_of, page)
         last = page[-1][1]
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from blinker import Signal
 
-from edge.audit.audit import Act, Subject
+from edge.audit.audit import Act
 from edge.records import former_people, tags
-from edge.records.external_keys import moment
 from edge.records.tags import NewTag, Owner, PreparedTag, TagRow
 
 # Sent with `organization_id` and `tags` (a list of NewTag) in the transaction that attaches them. Receivers record the
@@ -40,19 +39,6 @@ def send_tag_attached(organization_id: int, attached: Sequence[NewTag]) -> None:
     if not tag_attached.receivers:
         raise RuntimeError("nothing receives tag_attached: edge.listeners.connect was not called")
     tag_attached.send(organization_id=organization_id, tags=attached)
-
-
-def attach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag: NewTag) -> TagRow:
-    """Attach a tag and write the audit entry. Raises Conflict if a live record has the tag."""
-    added = attach_all(act, kind, owner_id, [tag], moment())[0]
-    act.note("tag.attached", owner, {"tag": tag_text(added)})
-    return added
-
-
-def detach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag_id: int) -> None:
-    """Detach a tag and write the audit entry. Raises NotFound if the owner does not have it."""
-    removed = tags.remove(kind, owner_id, tag_id, moment())
-    act.note("tag.detached", owner, {"tag": tag_text(removed)})
 
 
 def tag_text(tag: TagRow | NewTag) -> str:

@@ -11,7 +11,6 @@ from edge.audit.audit import acting
 from edge.database.change_log import Kind
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations
-from edge.records.location_tree import NO_PARENT, UNSET, Parent
 from edge.records.tags import NewTag
 from edge.texts import N_
 from edge.upstream import content, counterparts, local_records, upstreams
@@ -69,29 +68,28 @@ def _take_over(actor: Actor, upstream_no: int, here: LocalRecord, remote: Record
     ours = here.content(parent_remote_id)
     differing = content.plan(ours, theirs, Known(), is_forced=True).fields
     sent = {name: theirs.fields[name] for name in differing if name != "parent_id"}
-    parent_of = _parent(upstream_no, theirs.fields["parent_id"]) if "parent_id" in differing else NO_PARENT
-    _change(actor, here, sent, theirs.key, parent_of)
+    moved = {"parent_id": _parent(upstream_no, theirs.fields["parent_id"])} if "parent_id" in differing else {}
+    _change(actor, here, sent, moved, theirs.key)
     _exchange_tags(actor, here, theirs)
 
 
-def _change(actor: Actor, here: LocalRecord, sent: Mapping[str, Any], key: str, parent: Parent) -> None:
+def _change(
+    actor: Actor, here: LocalRecord, sent: Mapping[str, Any], moved: Mapping[str, int | None], key: str
+) -> None:
     """Check the values like those of an API client, and write them."""
     body = bodies.ASSET_PATCH if here.kind is Kind.ASSET else bodies.LOCATION_PATCH
     changes = judge(body, decode(body, json.dumps(sent).encode()))
     key = judge(bodies.ASSET_RENAME, {"external_key": key})["external_key"]
-    if here.kind is Kind.ASSET:
-        assets.edit(actor, here.id, changes, key)
-    else:
-        locations.edit(actor, here.id, changes, key, parent)
+    _records_of(here.kind).edit(actor, here.id, {**changes, **moved}, key)
 
 
-def _parent(upstream_no: int, remote_id: int | None) -> Parent:
+def _parent(upstream_no: int, remote_id: int | None) -> int | None:
     if remote_id is None:
-        return Parent(None, UNSET)
+        return None
     owner = counterparts.owner(upstream_no, remote_id)
     if owner is None:
         raise Conflict(N_("Its parent there is not a location of this box"))
-    return Parent(owner, UNSET)
+    return owner
 
 
 def _exchange_tags(actor: Actor, here: LocalRecord, theirs: Content) -> None:

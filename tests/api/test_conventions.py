@@ -301,7 +301,7 @@ def test_a_failure_is_an_internal_error_without_its_reason(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("edge.records.assets.list_page", fail)
+    monkeypatch.setattr("edge.records.record.Kind.list_page", fail)
     response = acme.get("/assets")
     assert error(response)["type"] == "internal_error"
     assert "secret" not in response.text
@@ -314,7 +314,7 @@ def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monke
     def fail(*_: object, **__: object) -> None:
         raise Unavailable("The disk is full; free disk space and try again")
 
-    monkeypatch.setattr("edge.records.assets.create", fail)
+    monkeypatch.setattr("edge.records.record.Kind.create", fail)
     response = acme.post("/assets", {"name": "x"})
     assert (response.status_code, error(response)["type"]) == (503, "service_unavailable")
     assert int(response.headers["Retry-After"]) > 0

@@ -17,7 +17,8 @@ from edge.database.connection import execute
 from edge.errors import Unavailable
 from edge.people import people
 from edge.people.people import Role
-from edge.records import assets, idempotency
+from edge.records import idempotency
+from edge.records.record import Kind
 from edge.tracking import deletion
 from tests.api.conftest import Api, codes, data, error, refresh, sign_up, works
 from tests.api.contract import DOCUMENT, resolve
@@ -144,14 +145,14 @@ def test_while_the_first_is_running_the_second_gets_a_time_to_retry(
     app: Flask, acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, go_on = threading.Event(), threading.Event()
-    create = assets.create
+    create = Kind.create
 
     def slowly(*given: Any, **fields: Any) -> Any:
         entered.set()
         assert go_on.wait(PATIENCE)
         return create(*given, **fields)
 
-    monkeypatch.setattr(assets, "create", slowly)
+    monkeypatch.setattr(Kind, "create", slowly)
     first: list[TestResponse] = []
     thread = threading.Thread(target=lambda: first.append(acme.post("/assets", {"name": "Pallet"}, headers=KEY)))
     thread.start()

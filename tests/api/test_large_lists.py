@@ -11,7 +11,6 @@ import pytest
 from edge.audit.actors import shell
 from edge.memory_budget import MB, WORK, Budget
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from tests.api.conftest import Api
 
@@ -64,8 +63,8 @@ def test_parts_of_a_location_count_before_they_are_built(acme: Api) -> None:
     own = [NewTag("barcode", f"own {tag.value}") for tag in tags]
     actor = shell(acme.organization_id)
     top = locations.create(actor, name="Top", tags=tags)
-    hall = locations.create(actor, name="Hall", parent=Parent(top.id, UNSET), tags=own)
-    room = locations.create(actor, name="Room", parent=Parent(hall.id, UNSET))
+    hall = locations.create(actor, name="Hall", parent_id=top.id, tags=own)
+    room = locations.create(actor, name="Room", parent_id=hall.id)
     lists = [f"/locations/{top.id}/children", f"/locations/{top.id}/descendants", f"/locations/{room.id}/ancestors"]
     assert [acme.get(path).status_code for path in lists] == [200] * 3
     with left(MB // 10):

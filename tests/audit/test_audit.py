@@ -18,7 +18,6 @@ from edge.people import api_keys, people, sessions
 from edge.people.people import Role
 from edge.readers import broker_accounts, readers
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking import deletion
 from tests.audit.audited_acts import EXAMPLES, NOT_AUDITED, PART_OF_AN_ACT, WITH_AN_ACTOR_OF_THEIR_OWN
 from tests.audit.stage import Stage, set_stage
@@ -115,7 +114,7 @@ def test_a_refused_act_leaves_no_entry(stage: Stage) -> None:
 
 def test_an_entry_has_old_and_new_values(stage: Stage) -> None:
     hall = locations.create(stage.ada, name="Hall", external_key="H-1")
-    locations.patch(stage.ada, stage.location.id, {"name": "Dock 1"}, parent=Parent(hall.id, UNSET))
+    locations.patch(stage.ada, stage.location.id, {"name": "Dock 1", "parent_id": hall.id})
     readers.change_reader(stage.ada, stage.reader.id, {"location_id": hall.id, "min_rssi": -60.0})
     reader, location = trail.recent(stage.ada.organization_id, 2)
     assert location.detail == {"name": {"old": "Dock", "new": "Dock 1"}, "parent": {"old": None, "new": "H-1"}}

@@ -14,6 +14,7 @@ EDGE = Path(__file__).parents[2] / "edge"
 _READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
 _RUNS_STATEMENTS = re.compile(
     r"(database\.connection\.(execute(_many)?|insert|update)|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
+    r"|records\.external_keys\.\w+_KEYS\b"
 )
 _SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")
 _WRITE_A_KIND = {"add", "change", "mark", "remove"}  # methods of a declaration; its others read
@@ -21,17 +22,22 @@ _WRITE_A_KIND = {"add", "change", "mark", "remove"}  # methods of a declaration;
 
 @dataclass
 class Definition:
-    """A function, class or constant. `name` and `uses` have the form `module.name`."""
+    """A function, class, method or constant. `name` and `uses` have the form `module.name` or `module.class.name`.
+
+    `method`: a name of a module for a method of the kind that it declares.
+    """
 
     name: str
     is_constant: bool = False
     first_type: str = ""
     writes: bool = False
     uses: set[str] = field(default_factory=set)
+    method: str = ""
 
     @property
     def is_public_function(self) -> bool:
-        return not self.is_constant and not any(part.startswith("_") for part in self.name.split("."))
+        is_method = self.name.count(".") > 1
+        return not (self.is_constant or is_method) and not any(part.startswith("_") for part in self.name.split("."))
 
 
 def modules_of_the_database() -> list[Path]:
@@ -63,6 +69,9 @@ def functions_that_write() -> dict[str, Definition]:
 def writing_functions(modules: Sequence[Path]) -> dict[str, Definition]:
     """Return the public functions of these modules that change the database."""
     everything = {definition.name: definition for path in modules for definition in _definitions(path)}
+    for definition in everything.values():
+        if definition.method in everything:
+            definition.first_type = everything[definition.method].first_type
     has_grown = True
     while has_grown:
         has_grown = False
@@ -95,6 +104,23 @@ def _definitions(path: Path) -> Iterator[Definition]:
             yield _analyze(Definition(f"{module}.{name}", is_constant=True), value, known)
     for name, node in defined.items():
         yield _analyze(Definition(f"{module}.{name}", first_type=_first_type(node)), node, known)
+        for method in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef):
+                one = Definition(f"{module}.{name}.{method.name}", first_type=_first_type(method, 1))
+                yield _analyze(one, method, known)
+    for name, attribute in _methods_of_kind(tree):
+        method_name = f"record.Kind.{attribute}"
+        yield Definition(f"{module}.{name}", uses={method_name}, method=method_name)
+
+
+def _methods_of_kind(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names that a module gives to methods of the kind it declares, such as `create = KIND.create`."""
+    for node in tree.body:
+        left = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(left, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            for target, value in zip(left.elts, node.value.elts, strict=True):
+                if isinstance(value, ast.Attribute) and ast.unparse(value.value) == "KIND":
+                    yield ast.unparse(target), value.attr
 
 
 def _targets(node: ast.stmt) -> list[str]:
@@ -113,10 +139,9 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     return imported
 
 
-def _first_type(node: ast.FunctionDef | ast.ClassDef) -> str:
-    if isinstance(node, ast.FunctionDef) and node.args.args and node.args.args[0].annotation:
-        return ast.unparse(node.args.args[0].annotation)
-    return ""
+def _first_type(node: ast.FunctionDef | ast.ClassDef, at: int = 0) -> str:
+    arguments = node.args.args[at:] if isinstance(node, ast.FunctionDef) else []
+    return ast.unparse(arguments[0].annotation) if arguments and arguments[0].annotation else ""
 
 
 def _analyze(definition: Definition, node: ast.AST, known: Mapping[str, str]) -> Definition:

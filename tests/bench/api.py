@@ -39,7 +39,7 @@ from edge.people import api_keys, organizations, tokens
 from edge.people.secrets import hash_secret
 from edge.readers import readers
 from edge.records import assets, listing, locations
-from edge.records.assets import AssetFilter
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.server import server
 from edge.tracking.positions import record
@@ -119,7 +119,7 @@ def sign_in(organization_id: int) -> tuple[str, int]:
     key = api_keys.add_key(shell(organization_id), "bench", api_keys.SCOPES, hash_secret("bench"))
     pair = tokens.exchange("production", key.id, "bench")
     assert pair
-    return pair.access_token, assets.list_page(organization_id, AssetFilter(), limit=1).rows[0].id
+    return pair.access_token, assets.list_page(organization_id, RecordFilter(), limit=1).rows[0].id
 
 
 def compare(data_dir: Path, token: str, asset_id: int, seconds: int, rounds: int) -> None:
@@ -278,7 +278,7 @@ def time_search(organization_id: int) -> None:
         for _ in range(5):
             listing.clear_cache()
             began = time.perf_counter()
-            page = assets.list_page(organization_id, AssetFilter(q=q), limit=50)
+            page = assets.list_page(organization_id, RecordFilter(q=q), limit=50)
             times.append(time.perf_counter() - began)
         verdict = "ok" if median(times) < 0.05 else "TOO SLOW"
         print(

@@ -27,7 +27,6 @@ from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_token
 from edge.records import assets, locations
 from edge.records.assets import AssetRow
-from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
 from tests.application import make_app
@@ -109,8 +108,8 @@ class Site:
             )
 
     def _location(self, name: str, key: str, parent: LocationRow | None) -> LocationRow:
-        above = Parent(parent.id if parent else None, UNSET)
-        return locations.create(shell(self.organization_id), name=name, external_key=key, parent=above)
+        above = parent.id if parent else None
+        return locations.create(shell(self.organization_id), name=name, external_key=key, parent_id=above)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from edge.audit.actors import shell
 from edge.bulk import slices
 from edge.readers import readers, unknown_tags
 from edge.records import assets, locations
+from edge.records.record import RecordFilter
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
 from tests.browser.accessibility import faults
@@ -125,7 +126,7 @@ def test_what_was_typed_is_still_there_after_the_session_has_ended(enter: Enter,
     expect(page.locator("h1")).to_have_text("Unsaved input")
     page.dblclick("button:has-text('Save')")
     expect(page.locator("h1")).to_have_text("Typed for a long time")
-    assert assets.list_page(site.organization_id, assets.AssetFilter(q="typed for"), limit=5).total_count == 1
+    assert assets.list_page(site.organization_id, RecordFilter(q="typed for"), limit=5).total_count == 1
 
 
 def test_columns_of_the_board_are_chosen_by_keyboard_and_rows_are_compact(enter: Enter, site: Site) -> None:

@@ -14,7 +14,6 @@ from edge.database.connection import execute
 from edge.people import passwords, people
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan
@@ -110,7 +109,7 @@ def test_a_tap_on_the_timeline_tells_what_hovering_does(enter: Enter, site: Site
 
 def test_a_large_tree_of_locations_is_opened_branch_by_branch(enter: Enter, site: Site) -> None:
     for number in range(80):
-        locations.create(shell(site.organization_id), name=f"Shelf {number:02}", parent=Parent(site.racks[0].id, UNSET))
+        locations.create(shell(site.organization_id), name=f"Shelf {number:02}", parent_id=site.racks[0].id)
     page = enter("vic", "/locations")
     expect(page.locator("tbody tr:visible")).to_have_count(1)
     page.click("[aria-label='Sub-locations of Hall 1']")

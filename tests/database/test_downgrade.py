@@ -26,7 +26,6 @@ from edge.operations.snapshots import inspect_copy
 from edge.people import organizations
 from edge.readers.ledger import Bucket
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.rules.channels.kinds import KINDS
 from edge.rules.outputs.forms import Form
@@ -308,7 +307,7 @@ def test_locations_keep_their_parents(site: Path, monkeypatch: pytest.MonkeyPatc
     """A table that refers to itself is rebuilt with its references."""
     organization_id = organizations.find_organization(None).id
     hall = locations.create(shell(organization_id), name="Hall")
-    shelf = locations.create(shell(organization_id), name="Shelf", parent=Parent(hall.id, UNSET))
+    shelf = locations.create(shell(organization_id), name="Shelf", parent_id=hall.id)
     number = add_step(monkeypatch, "ALTER TABLE location ADD COLUMN extra TEXT;")
     migrate.migrate(site, keeps_copy=False)
     close_database()

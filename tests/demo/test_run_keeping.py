@@ -17,8 +17,7 @@ from edge.errors import SetupError
 from edge.people import api_keys, organizations, people
 from edge.people.passwords import matches
 from edge.records import assets, locations
-from edge.records.assets import AssetFilter
-from edge.records.locations import LocationFilter
+from edge.records.record import RecordFilter
 
 
 def keys_in_force(demo: Demo) -> list[str]:
@@ -28,8 +27,8 @@ def keys_in_force(demo: Demo) -> list[str]:
 def counts(demo: Demo) -> tuple[int, int]:
     organization_id = demo.access.organization_id
     return (
-        assets.list_page(organization_id, AssetFilter(), limit=1).total_count,
-        locations.list_page(organization_id, LocationFilter(), limit=1).total_count,
+        assets.list_page(organization_id, RecordFilter(), limit=1).total_count,
+        locations.list_page(organization_id, RecordFilter(), limit=1).total_count,
     )
 
 

@@ -22,7 +22,6 @@ from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.people import api_keys
 from edge.records import assets, gs1, gs1_epcs, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.tracking import tracked_people
 from edge.tracking.tracked_people import PeopleSetting
@@ -291,7 +290,7 @@ def test_events_of_another_organization_are_not_visible(box: Box, site: Site, ca
 
 def test_sub_locations(box: Box, site: Site) -> None:
     hall, dock = site.places[1], site.places[0]
-    locations.patch(site.actor, dock, {}, parent=Parent(hall, UNSET))
+    locations.patch(site.actor, dock, {"parent_id": hall})
     execute("UPDATE door SET location_id = ?", (dock,))
     for place in range(3):
         site.see(0, place, place)

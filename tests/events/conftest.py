@@ -24,7 +24,6 @@ from edge.people import secrets
 from edge.people.secrets import new_webhook_secret
 from edge.readers import readers
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
@@ -53,7 +52,7 @@ class Warehouse:
         for hall in ("north", "south"):
             parent = locations.create(self.actor, name=hall.title(), external_key=hall.upper())
             dock = locations.create(
-                self.actor, name=f"Dock {hall}", external_key=f"DOCK-{hall.upper()}", parent=Parent(parent.id, UNSET)
+                self.actor, name=f"Dock {hall}", external_key=f"DOCK-{hall.upper()}", parent_id=parent.id
             )
             self.places |= {hall: parent.id, f"{hall} dock": dock.id}
         self.reader = readers.add_reader(self.actor, name="Portal", topic=f"{prefix}portal", format="edge").id

@@ -18,6 +18,7 @@ from edge.database import migrate
 from edge.people import api_keys, organizations
 from edge.people.secrets import hash_secret
 from edge.records import assets, locations
+from edge.records.record import RecordFilter
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
 from tests.bench import api as bench
@@ -59,7 +60,7 @@ def test_the_reader_of_the_feed_copies_the_site_and_continues(site: Site) -> Non
         with closing(sqlite3.connect(site.folder / "mirror.db")) as mirror:
             assert mirror.execute("SELECT external_key, name FROM asset").fetchall() == [("P-71", name)]
             assert mirror.execute("SELECT count(*) FROM stay").fetchone() == (1,)
-        (row,) = assets.list_page(site.organization_id, assets.AssetFilter(), limit=9).rows
+        (row,) = assets.list_page(site.organization_id, RecordFilter(), limit=9).rows
         assets.patch(shell(site.organization_id), row.id, {"name": "Pallet 71, new"})
 
 
@@ -69,9 +70,7 @@ def test_the_client_creates_changes_and_lists(site: Site) -> None:
         done = site.run("run:api-client", *scopes)
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("P-71 DOCK-1 2")
-    names = {
-        row.external_key: row.name for row in assets.list_page(site.organization_id, assets.AssetFilter(), limit=9).rows
-    }
+    names = {row.external_key: row.name for row in assets.list_page(site.organization_id, RecordFilter(), limit=9).rows}
     assert names == {"P-71": "Pallet 71", "P-72": "Pallet 72, repaired"}
     assert "401 Invalid client credentials" in site.run("run:api-client", *scopes, is_wrong=True).stderr
     assert "403" in site.run("run:api-client", "assets:read").stderr

@@ -13,7 +13,6 @@ from edge.muster.plans import NewPlan
 from edge.people import people
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking import positions, tracked_people
 from edge.tracking.stays import Quality, Scan
 from edge.tracking.tracked_people import PeopleSetting
@@ -32,7 +31,7 @@ class Hall:
         tracked_people.save(by, SETTING)
         self.hall = locations.create(by, name="Hall").id
         self.yard = locations.create(by, name="Yard").id
-        self.corner = locations.create(by, name="Yard corner", parent=Parent(self.yard, UNSET)).id
+        self.corner = locations.create(by, name="Yard corner", parent_id=self.yard).id
         self.gate = locations.create(by, name="Gate").id
         self.people = [assets.create(by, name=f"Worker {no}", external_key=f"PERSON-{no}").id for no in range(count)]
         self.pallet = assets.create(by, name="Pallet", external_key="PALLET-1").id

@@ -32,7 +32,6 @@ from edge.people import organizations, people
 from edge.people.people import Role
 from edge.readers import readers
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.rules import rules
 from edge.rules.channels import channels
@@ -66,7 +65,7 @@ def used(store: Path) -> Path:
     organization_id = organizations.add_organization(shell(), "Acme").id
     actor = shell(organization_id)
     hall = locations.create(actor, name="Hall", external_key="HALL")
-    docks = [locations.create(actor, name=f"Dock {number}", parent=Parent(hall.id, UNSET)).id for number in range(2)]
+    docks = [locations.create(actor, name=f"Dock {number}", parent_id=hall.id).id for number in range(2)]
     person = people.add_person(
         actor, "Ann", people.Role.OPERATOR, email="ann@example.com", password_hash="scrypt:secret"
     )

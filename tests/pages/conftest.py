@@ -24,7 +24,6 @@ from edge.readers import unassigned_topics
 from edge.readers.unassigned_topics import Unassigned
 from edge.records import assets, locations
 from edge.records.assets import AssetRow
-from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
 from edge.tracking import positions
@@ -98,11 +97,10 @@ def app(cast: Cast) -> Flask:
 @pytest.fixture
 def site(cast: Cast) -> Site:
     hall = locations.create(shell(cast.acme), name="Hall 1", external_key="HALL-1")
-    inside = Parent(hall.id, UNSET)
     return Site(
         hall,
-        locations.create(shell(cast.acme), name="Dock 1", external_key="DOCK-1", parent=inside),
-        locations.create(shell(cast.acme), name="Rack A", external_key="RACK-A", parent=inside),
+        locations.create(shell(cast.acme), name="Dock 1", external_key="DOCK-1", parent_id=hall.id),
+        locations.create(shell(cast.acme), name="Rack A", external_key="RACK-A", parent_id=hall.id),
         assets.create(shell(cast.acme), name="Pallet 1", tags=[NewTag("barcode", "4006381333931")]),
         assets.create(shell(cast.acme), name="Roll cage", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")]),
     )

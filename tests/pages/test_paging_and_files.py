@@ -22,8 +22,8 @@ from edge.labels import printers
 from edge.labels.printers import LabelPrinter
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
@@ -69,7 +69,7 @@ def make_yard(cast: Cast) -> Yard:
     """Create two sites, one with a dock, and assets: some seen now, days ago or never, and some retired."""
     actor, now = shell(cast.acme), clock.now()
     north = locations.create(actor, name="North", external_key="NORTH")
-    dock = locations.create(actor, name="Dock", external_key="DOCK", parent=Parent(north.id, UNSET))
+    dock = locations.create(actor, name="Dock", external_key="DOCK", parent_id=north.id)
     south = locations.create(actor, name="South", external_key="SOUTH")
     for number in range(COUNT):
         tags = [NewTag("barcode", f"BC-{number}")] if number % 3 == 0 else []
@@ -219,7 +219,7 @@ def test_the_export_of_a_past_moment(
 
 @pytest.mark.parametrize("days", ["", "from={yesterday}&to={yesterday}"])
 def test_the_export_of_an_assets_history(sign_in_as: SignIn, cast: Cast, yard: Yard, days: str) -> None:
-    [row] = [one for one in assets.list_page(cast.acme, assets.AssetFilter(), limit=90).rows if one.name == "Crate 29"]
+    [row] = [one for one in assets.list_page(cast.acme, RecordFilter(), limit=90).rows if one.name == "Crate 29"]
     browser = sign_in_as(Role.VIEWER)
     yesterday = clock.rfc3339(clock.now() - clock.DAY)[:10]
     page = browser.get(f"/assets/{row.id}/history?{days.format(yesterday=yesterday)}").text
@@ -235,6 +235,6 @@ def test_the_export_of_a_locations_history(sign_in_as: SignIn, cast: Cast, yard:
     assert "including sub-locations" in page
     rows = table(browser, Links(page).one("/export/history.csv"))
     assert {row["location_key"] for row in rows} == {"NORTH", "DOCK"}
-    there = {one.external_key for one in assets.list_page(cast.acme, assets.AssetFilter(), limit=90).rows}
+    there = {one.external_key for one in assets.list_page(cast.acme, RecordFilter(), limit=90).rows}
     keys, _ = listed(browser, f"/?location={yard.north.id}")
     assert {row["asset_key"] for row in rows} & there == set(keys)

@@ -7,7 +7,6 @@ from edge.readers import readers
 from edge.readers.antenna_kinds import set_location_kind, set_reader_kind
 from edge.readers.readers import Placement, readers_version, routes
 from edge.records import locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking.signal_strength import AntennaKind
 from tests.conftest import Cast
 
@@ -20,7 +19,7 @@ def kinds() -> tuple[AntennaKind, dict[int, AntennaKind]]:
 def test_antenna_then_reader_then_the_nearest_location_then_zone(cast: Cast) -> None:
     actor = shell(cast.acme)
     hall = locations.create(actor, name="Hall")
-    dock = locations.create(actor, name="Dock", parent=Parent(hall.id, UNSET))
+    dock = locations.create(actor, name="Dock", parent_id=hall.id)
     reader = readers.add_reader(actor, name="dock", topic="site/dock", format="csl", location_id=dock.id)
     readers.set_antenna(actor, reader.id, 1, Placement(hall.id, None, True))
     assert kinds() == (AntennaKind.ZONE, {1: AntennaKind.ZONE})

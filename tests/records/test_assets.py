@@ -13,14 +13,14 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import assets, listing
-from edge.records.assets import AssetFilter
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from tests.conftest import Cast
 
-EVERY_ASSET = AssetFilter()
+EVERY_ASSET = RecordFilter()
 
 
-def live_keys(organization_id: int, filters: AssetFilter = EVERY_ASSET) -> list[str]:
+def live_keys(organization_id: int, filters: RecordFilter = EVERY_ASSET) -> list[str]:
     return [row.external_key for row in assets.list_page(organization_id, filters, limit=200).rows]
 
 
@@ -96,8 +96,8 @@ def test_lists_show_live_assets_and_deleted_ones_on_request(cast: Cast) -> None:
     gone = assets.create(shell(cast.acme), name="x", external_key="gone", valid_from=1, valid_to=2)
     assets.delete(shell(cast.acme), gone.id)
     assert live_keys(cast.acme) == ["current"]
-    assert live_keys(cast.acme, AssetFilter(include_deleted=True)) == ["current", "gone"]
-    assert live_keys(cast.acme, AssetFilter(external_keys=["over", "current", "gone"])) == ["current"]
+    assert live_keys(cast.acme, RecordFilter(include_deleted=True)) == ["current", "gone"]
+    assert live_keys(cast.acme, RecordFilter(external_keys=["over", "current", "gone"])) == ["current"]
 
 
 def test_a_list_has_long_metadata_without_parsing_it(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,8 @@ from edge.audit.actors import shell
 from edge.database.connection import execute, writing
 from edge.errors import Conflict, Corrupt, Invalid
 from edge.records import locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from tests.conftest import Cast
-
-
-def below(parent: LocationRow | None) -> Parent:
-    return Parent(parent.id if parent else None, UNSET)
 
 
 @pytest.fixture
@@ -25,7 +20,7 @@ def warehouse(cast: Cast) -> dict[str, LocationRow]:
     """Create site > (b > c), (a > d)."""
     made: dict[str, LocationRow] = {}
     for name, parent in (("site", None), ("b", "site"), ("a", "site"), ("c", "b"), ("d", "a")):
-        made[name] = locations.create(shell(cast.acme), name=name, parent=below(made[parent] if parent else None))
+        made[name] = locations.create(shell(cast.acme), name=name, parent_id=made[parent].id if parent else None)
     return made
 
 
@@ -55,21 +50,21 @@ def test_descendants_outside_their_window_are_hidden_and_ancestors_are_not(
 def test_a_location_cannot_come_under_itself_or_a_descendant(cast: Cast, warehouse: dict[str, LocationRow]) -> None:
     for parent in ("site", "c"):
         with pytest.raises(Conflict, match="cycle"):
-            locations.patch(shell(cast.acme), warehouse["site"].id, {}, parent=below(warehouse[parent]))
+            locations.patch(shell(cast.acme), warehouse["site"].id, {"parent_id": warehouse[parent].id})
 
 
 def test_both_parent_forms_are_resolved_before_they_are_compared(cast: Cast, warehouse: dict[str, LocationRow]) -> None:
     a, b = warehouse["a"], warehouse["b"]
-    same = locations.create(shell(cast.acme), name="x", parent=Parent(a.id, a.external_key))
+    same = locations.create(shell(cast.acme), name="x", parent_id=a.id, parent_external_key=a.external_key)
     assert (same.parent_id, same.parent_external_key) == (a.id, a.external_key)
-    for parent, code in (
-        (Parent(a.id, b.external_key), "ambiguous_fields"),
-        (Parent(None, b.external_key), "ambiguous_fields"),
-        (Parent(a.id, "nowhere"), "fk_not_found"),
-        (Parent(1, a.external_key), "fk_not_found"),
+    for parent_id, key, code in (
+        (a.id, b.external_key, "ambiguous_fields"),
+        (None, b.external_key, "ambiguous_fields"),
+        (a.id, "nowhere", "fk_not_found"),
+        (1, a.external_key, "fk_not_found"),
     ):
         with pytest.raises(Invalid) as refused:
-            locations.create(shell(cast.acme), name="x", parent=parent)
+            locations.create(shell(cast.acme), name="x", parent_id=parent_id, parent_external_key=key)
         assert {error.code for error in refused.value.fields} == {code}
 
 
@@ -91,12 +86,12 @@ def test_a_thousand_levels_work(cast: Cast) -> None:
     with writing():
         parent = top = locations.create(shell(cast.acme), name="top")
         for _ in range(1000):
-            parent = locations.create(shell(cast.acme), name="level", parent=below(parent))
+            parent = locations.create(shell(cast.acme), name="level", parent_id=parent.id)
     assert locations.list_descendants(cast.acme, top.id, limit=1).total_count == 1000
     ancestors = locations.list_ancestors(cast.acme, parent.id, limit=1)
     assert (ancestors.total_count, ancestors.rows[0].id) == (1000, top.id)
     with pytest.raises(Conflict, match="cycle"):
-        locations.patch(shell(cast.acme), top.id, {}, parent=below(parent))
+        locations.patch(shell(cast.acme), top.id, {"parent_id": parent.id})
 
 
 @pytest.mark.parametrize(
@@ -107,7 +102,7 @@ def test_a_thousand_levels_work(cast: Cast) -> None:
         lambda org, row: locations.list_ancestors(org, row, limit=9),
         lambda org, row: locations.rename(shell(org), row, "NEW"),
         lambda org, row: locations.delete(shell(org), row),
-        lambda org, row: locations.patch(shell(org), row, {}, parent=Parent(UNSET, "LOC-005")),
+        lambda org, row: locations.patch(shell(org), row, {"parent_external_key": "LOC-005"}),
     ],
 )
 def test_a_cycle_put_there_by_hand_is_an_error_and_nothing_worse(

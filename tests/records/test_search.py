@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.records import assets, search
-from edge.records.assets import AssetFilter
 from edge.records.listing import VERSION, ListQuery, Source, count_list, read_page
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from tests.conftest import Cast
 
@@ -33,7 +33,7 @@ def test_q_is_a_substring_of_the_folded_texts(
     texts = {row.id: [row.name, row.external_key, row.description or ""] for row in made}
     texts[made[0].id].append(tag)
     expected = {row_id for row_id, own in texts.items() if any(q.casefold() in text.casefold() for text in own)}
-    page = assets.list_page(cast.acme, AssetFilter(q=q), limit=200)
+    page = assets.list_page(cast.acme, RecordFilter(q=q), limit=200)
     assert ({row.id for row in page.rows}, page.total_count) == (expected, len(expected))
 
 

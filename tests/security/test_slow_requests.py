@@ -17,7 +17,7 @@ from edge.api import guard
 from edge.labels import pdf
 from edge.people.people import Role
 from edge.rate_limits import FILES_OF_CALLER, Buckets, FileLimit, Slots
-from edge.records import assets
+from edge.records.record import Kind
 from edge.validation import xlsx
 from tests.api.conftest import Api
 from tests.pages.conftest import Browser
@@ -143,7 +143,7 @@ def test_a_slow_read_is_charged_and_a_quick_one_is_not(acme: Api, monkeypatch: p
 def test_waiting_is_not_charged(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """interface: Additions"""
     charged: list[float] = []
-    listed = assets.list_page
+    listed = Kind.list_page
 
     def slowly(*given: Any, **filters: Any) -> Any:
         deadline = time.perf_counter() + 2 * guard.SLOW_SECONDS
@@ -152,7 +152,7 @@ def test_waiting_is_not_charged(acme: Api, monkeypatch: pytest.MonkeyPatch) -> N
         return listed(*given, **filters)
 
     monkeypatch.setattr(Buckets, "charge", lambda _buckets, _key, seconds: charged.append(seconds))
-    monkeypatch.setattr(assets, "list_page", slowly)
+    monkeypatch.setattr(Kind, "list_page", slowly)
     assert acme.get("/assets").status_code == 200
     assert charged == []
 

@@ -18,6 +18,7 @@ from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.readers import readers
 from edge.records import assets, locations, lookup
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.sync import hub, sender
 from edge.sync.sender import LinkError
@@ -394,7 +395,7 @@ def test_records_created_with_a_clock_ahead_are_visible_everywhere(
     company.settle()
     for box in (company.hub, company.ham):
         with box.in_use():
-            listed = assets.list_page(box.organization_id, assets.AssetFilter(), limit=10)
+            listed = assets.list_page(box.organization_id, RecordFilter(), limit=10)
             assert [row.external_key for row in listed.rows] == ["P-1"]
     before = company.hub.rows("SELECT records FROM version")
     with company.hub.in_use():

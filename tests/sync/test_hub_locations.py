@@ -9,7 +9,6 @@ import pytest
 
 from edge.database.connection import execute, writing
 from edge.records import locations
-from edge.records.location_tree import UNSET, Parent
 from edge.sync.store import incoming, sites
 from edge.sync.store.exchange import AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
 from tests.sync.world import EPOCH, Hub, SiteBox, assert_equal
@@ -29,8 +28,8 @@ def test_a_location_swapped_with_its_child_in_two_batches(
 ) -> None:
     dock = ber.docks[0]
     with ber.in_use():
-        locations.patch(ber.actor, dock, {}, parent=Parent(None, UNSET))
-        locations.patch(ber.actor, ber.yard, {}, parent=Parent(dock, UNSET))
+        locations.patch(ber.actor, dock, {"parent_id": None})
+        locations.patch(ber.actor, ber.yard, {"parent_id": dock})
         with writing():
             execute("DELETE FROM change")
             for moved in (dock, ber.yard) if inner_first else (ber.yard, dock):
@@ -58,8 +57,9 @@ def test_a_site_cannot_report_reads_at_a_location_of_others(ber: SiteBox) -> Non
         hub = ber.hub
         ours = locations.create(hub.actor, name="Gate of the hub", external_key="GATE").id
         at_hub = sites.get_site(hub.organization_id, ber.site_no)
-        below = Parent(at_hub.location_id, UNSET)
-        assigned = locations.create(hub.actor, name="Lent to Berlin", external_key="LENT", parent=below).id
+        assigned = locations.create(
+            hub.actor, name="Lent to Berlin", external_key="LENT", parent_id=at_hub.location_id
+        ).id
     asset = AssetRecord(77, "P-1", "Pallet", None, 1, "{}", EPOCH, None, EPOCH, EPOCH, None, [])
     for location, is_applied in ((theirs, False), (ours, False), (assigned, True)):
         state = TrackState(7, 77, -location, EPOCH, EPOCH, EPOCH, 0, 0)

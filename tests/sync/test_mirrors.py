@@ -9,7 +9,6 @@ import pytest
 from edge import clock
 from edge.database.connection import execute, writing
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.sync.store import conflicts, mirrors
 from edge.sync.store.exchange import HUB, Peer
@@ -114,7 +113,7 @@ def test_a_site_whose_code_begins_like_another_one_gets_none_of_its_locations(
     for site, key in ((first, "GATE"), (second, "N-GATE")):
         with site.in_use(), monkeypatch.context() as frozen:
             frozen.setattr(clock, "now", lambda: moment)
-            gate = locations.create(site.actor, name="Gate", external_key=key, parent=Parent(site.yard, UNSET)).id
+            gate = locations.create(site.actor, name="Gate", external_key=key, parent_id=site.yard).id
         site.docks.append(gate)
         site.join()
         site.sync()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edge.records import assets, location_tree, locations
+from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.sync import hub, sender
 from edge.sync.sender import Sender
@@ -210,7 +210,7 @@ def test_records_are_identified_by_id_not_by_key(ber: SiteBox) -> None:
         assets.detach_tag(actor, first, tag.id)
         assets.attach_tag(actor, second, NewTag(tag.tag_type, tag.value))
         locations.rename(actor, ber.docks[0], "GATE")
-        locations.patch(actor, ber.docks[1], {}, parent=location_tree.Parent(ber.docks[2], location_tree.UNSET))
+        locations.patch(actor, ber.docks[1], {"parent_id": ber.docks[2]})
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
     with ber.in_use():

@@ -27,7 +27,6 @@ from edge.people import organizations
 from edge.people.secrets import hash_secret
 from edge.readers import readers
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.sync import batch_format, hub, verify
 from edge.sync.recover import recover
@@ -175,9 +174,8 @@ class SiteBox(Box):
         self.spoil: Callable[[Callable[[], Any]], Any] = lambda send: send()
         with self.in_use():
             self.yard = locations.create(self.actor, name="Yard", external_key="YARD").id
-            inside = Parent(self.yard, UNSET)
             self.docks = [
-                locations.create(self.actor, name=f"Dock {n}", external_key=f"DOCK-{n}", parent=inside).id
+                locations.create(self.actor, name=f"Dock {n}", external_key=f"DOCK-{n}", parent_id=self.yard).id
                 for n in range(3)
             ]
             self.reader_id = readers.add_reader(self.actor, name=f"Gate {code}", topic=f"{code}/gate", format="edge").id
@@ -202,7 +200,7 @@ class SiteBox(Box):
 
     def add_dock(self, key: str) -> None:
         with self.in_use():
-            dock = locations.create(self.actor, name=key, external_key=key, parent=Parent(self.yard, UNSET))
+            dock = locations.create(self.actor, name=key, external_key=key, parent_id=self.yard)
         self.docks.append(dock.id)
 
     def add_asset(self, key: str, *tags: str) -> int:

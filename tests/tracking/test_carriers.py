@@ -12,6 +12,7 @@ from edge.handhelds.scans import Answer, Result, Submitted
 from edge.people import people
 from edge.people.people import Role
 from edge.records import assets, locations
+from edge.records.record import RecordFilter
 from edge.tracking import board, carriers, positions, report, stays
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
@@ -34,9 +35,7 @@ class Yard:
         self.pallet, self.box, self.crate = (
             assets.create(somebody, name=name).id for name in ("Pallet", "Box", "Crate")
         )
-        self.keys = {
-            row.id: row.external_key for row in assets.list_page(cast.acme, assets.AssetFilter(), limit=10).rows
-        }
+        self.keys = {row.id: row.external_key for row in assets.list_page(cast.acme, RecordFilter(), limit=10).rows}
         self._number = 0
         self.answers: dict[str, Answer] = {}
         for number, asset_id in enumerate((self.pallet, self.box, self.crate)):

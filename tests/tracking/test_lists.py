@@ -11,7 +11,6 @@ import pytest
 from edge import clock
 from edge.database.connection import execute, writing
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking import board, location_board, past, past_board, stays
 from edge.tracking.board import BoardFilter
 from edge.tracking.past import PastFilter
@@ -29,9 +28,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteBox]:
     chance = random.Random(3)
     box = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
     with box.in_use():
-        box.docks.append(
-            locations.create(box.actor, name="dock 1", external_key="D-4", parent=Parent(box.yard, UNSET)).id
-        )
+        box.docks.append(locations.create(box.actor, name="dock 1", external_key="D-4", parent_id=box.yard).id)
         gone = locations.create(box.actor, name="Gone", external_key="GONE").id
         box.docks.append(gone)
         for number in range(60):

@@ -8,7 +8,6 @@ import pytest
 
 from edge import clock
 from edge.records import assets, locations, lookup
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.upstream import counterparts, upstreams
 from tests.upstream.world import Sender
@@ -167,7 +166,7 @@ def test_children_wait_for_their_parent(sender: Sender) -> None:
     with sender.elsewhere():
         locations.create(sender.service.actor, name="Theirs", external_key="HALL")
     hall = locations.create(sender.actor, name="Ours", external_key="HALL")
-    locations.create(sender.actor, name="Row", external_key="ROW", parent=Parent(hall.id, UNSET))
+    locations.create(sender.actor, name="Row", external_key="ROW", parent_id=hall.id)
     sender.settle()
     assert sorted(sender.troubles()) == [
         "changed there: exists there with another name, valid_from",
@@ -181,7 +180,7 @@ def test_a_location_with_records_of_others_stays(sender: Sender) -> None:
     hall = locations.create(sender.actor, name="Hall", external_key="HALL")
     sender.settle()
     with sender.elsewhere():
-        locations.create(sender.service.actor, name="Theirs", parent=Parent(UNSET, "HALL"))
+        locations.create(sender.service.actor, name="Theirs", parent_external_key="HALL")
     locations.delete(sender.actor, hall.id)
     sender.settle()
     [trouble] = sender.troubles()

@@ -10,7 +10,6 @@ import pytest
 from edge import clock
 from edge.errors import Conflict, EdgeError, NotFound
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.upstream import decisions, upstreams
 from tests.upstream.strict_records import Records, Row
@@ -66,7 +65,7 @@ def test_values_of_the_service_are_taken_over(sender: StrictSender, change: str)
 
 def test_a_location_with_its_parent(sender: StrictSender) -> None:
     ids = [locations.create(sender.actor, name=name, external_key=name).id for name in ("A", "B")]
-    child = locations.create(sender.actor, name="C", external_key="C", parent=Parent(ids[0], UNSET)).id
+    child = locations.create(sender.actor, name="C", external_key="C", parent_id=ids[0]).id
     sender.settle()
     there = {row.key: row for row in sender.records.rows["locations"].values()}
     sender.records.patch("locations", there["C"], {"parent_id": there["B"].id})

@@ -10,7 +10,6 @@ import pytest
 
 from edge.audit.actors import Actor
 from edge.records import assets, locations, lookup
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.upstream import push, rounds
 from tests.upstream.strict_records import invalid
@@ -117,22 +116,22 @@ def test_a_branch_is_turned_around(sender: StrictSender, monkeypatch: pytest.Mon
     monkeypatch.setattr(rounds, "MOST_RECORDS", most)
     ids = [locations.create(sender.actor, name="Top").id]
     for number in range(5):
-        ids.append(locations.create(sender.actor, name=f"L{number}", parent=Parent(ids[-1], UNSET)).id)
+        ids.append(locations.create(sender.actor, name=f"L{number}", parent_id=ids[-1]).id)
     sender.settle()
     for one in ids:
-        locations.patch(sender.actor, one, {}, parent=Parent(None, UNSET))
+        locations.patch(sender.actor, one, {"parent_id": None})
     for child, parent_id in pairwise(ids):
-        locations.patch(sender.actor, child, {}, parent=Parent(parent_id, UNSET))
+        locations.patch(sender.actor, child, {"parent_id": parent_id})
     sender.settle()
     sender.assert_equal()
 
 
 def test_keys_and_parents_of_locations_change_together(sender: StrictSender) -> None:
     hall = locations.create(sender.actor, name="Hall", external_key="HALL")
-    row = locations.create(sender.actor, name="Row", external_key="ROW", parent=Parent(hall.id, UNSET))
+    row = locations.create(sender.actor, name="Row", external_key="ROW", parent_id=hall.id)
     sender.settle()
-    locations.patch(sender.actor, row.id, {}, parent=Parent(None, UNSET))
-    locations.patch(sender.actor, hall.id, {}, parent=Parent(row.id, UNSET))
+    locations.patch(sender.actor, row.id, {"parent_id": None})
+    locations.patch(sender.actor, hall.id, {"parent_id": row.id})
     locations.rename(sender.actor, hall.id, "X")
     locations.rename(sender.actor, row.id, "HALL")
     locations.rename(sender.actor, hall.id, "ROW")

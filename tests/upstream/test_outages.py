@@ -18,6 +18,7 @@ from edge.events.checked_connection import Answer, CheckedConnection
 from edge.memory_budget import WORK
 from edge.people import api_keys
 from edge.records import assets, locations
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.upstream import answers, rounds, upstreams
 from edge.upstream import worker as upstream_worker
@@ -47,9 +48,7 @@ def change_something(sender: Sender, chance: random.Random) -> None:
     """Do what people do with records. Some of it is refused, which changes nothing."""
     actor, number = sender.actor, chance.randrange(30)
     key = f"P-{number}"
-    ids = {
-        row.external_key: row for row in assets.list_page(actor.organization_id, assets.AssetFilter(), limit=200).rows
-    }
+    ids = {row.external_key: row for row in assets.list_page(actor.organization_id, RecordFilter(), limit=200).rows}
     row = ids.get(key)
     tag = NewTag("rfid", f"E{chance.randrange(40)}")
     try:

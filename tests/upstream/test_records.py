@@ -7,7 +7,6 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.people import organizations
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.upstream import local_records, upstreams
 from tests.conftest import Cast
@@ -18,8 +17,7 @@ def test_the_records_of_a_box_are_copied(sender: Sender) -> None:
     """With all fields, parents first, whatever their order by id."""
     dock = locations.create(sender.actor, name="Dock", external_key="DOCK", tags=[NewTag("barcode", "D 1")])
     for number in range(5):
-        parent = Parent(dock.id, UNSET)
-        locations.create(sender.actor, name=f"Gate {number}", parent=parent)
+        locations.create(sender.actor, name=f"Gate {number}", parent_id=dock.id)
     assets.create(
         sender.actor,
         name="Pallet",
@@ -44,12 +42,12 @@ def test_changes_follow(sender: Sender) -> None:
     assets.rename(sender.actor, asset.id, "BOX-1")
     assets.detach_tag(sender.actor, asset.id, asset.tags[0].id)
     assets.attach_tag(sender.actor, asset.id, NewTag("barcode", "123"))
-    locations.patch(sender.actor, place.id, {"name": "Dock 2"}, parent=Parent(other.id, UNSET))
+    locations.patch(sender.actor, place.id, {"name": "Dock 2", "parent_id": other.id})
     sender.settle()
     sender.assert_equal()
     assert sender.there("BOX-1") == ("Box", before[1]), "the same record"
     assets.patch(sender.actor, asset.id, {"description": None, "valid_to": clock.now() + 2 * clock.DAY})
-    locations.patch(sender.actor, place.id, {}, parent=Parent(None, UNSET))
+    locations.patch(sender.actor, place.id, {"parent_id": None})
     sender.settle()
     sender.assert_equal()
 
@@ -57,7 +55,7 @@ def test_changes_follow(sender: Sender) -> None:
 def test_deleted_records_are_deleted_there(sender: Sender) -> None:
     """Also a whole branch of the tree, and a key and a tag that are used again at once."""
     top = locations.create(sender.actor, name="Hall", external_key="HALL")
-    below = locations.create(sender.actor, name="Row", external_key="ROW", parent=Parent(top.id, UNSET))
+    below = locations.create(sender.actor, name="Row", external_key="ROW", parent_id=top.id)
     asset = assets.create(sender.actor, name="Old", external_key="P-1", tags=[NewTag("rfid", "E1")])
     sender.settle()
     locations.patch(sender.actor, top.id, {"name": "Hall 2"})
@@ -142,7 +140,7 @@ def test_records_that_are_equal_already_do_not_count_as_written(sender: Sender) 
     """After the service was removed and added again, the page said that all records had been written again."""
     place = locations.create(sender.actor, name="Dock", tags=[NewTag("barcode", "D 1")])
     asset = assets.create(sender.actor, name="Pallet", metadata='{"a": 1.0}', tags=[NewTag("rfid", "E1")])
-    locations.create(sender.actor, name="Gate", parent=Parent(place.id, UNSET))
+    locations.create(sender.actor, name="Gate", parent_id=place.id)
     sender.settle()
     assert sender.row.written == 3
     upstreams.remove(sender.actor)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from edge.errors import EdgeError
 from edge.records import assets, locations, lookup
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.upstream import upstreams
 from tests.upstream.strict_records import Problem, Row
@@ -59,10 +58,10 @@ def act_here(sender: StrictSender, action: str, a: int, b: int) -> None:
         case "create", None, _:
             assets.create(actor, name=f"N-{b}", external_key=f"K-{a}", tags=[tag] if b % 2 else [])
         case "locate", _, None:
-            parent = Parent(other.id, UNSET) if other else Parent(UNSET, UNSET)
-            locations.create(actor, name=f"N-{b}", external_key=f"K-{a}", parent=parent)
+            parent_id = other.id if other else None
+            locations.create(actor, name=f"N-{b}", external_key=f"K-{a}", parent_id=parent_id)
         case "move", _, place if place:
-            locations.patch(actor, place.id, {}, parent=Parent(other.id if other else None, UNSET))
+            locations.patch(actor, place.id, {"parent_id": other.id if other else None})
         case "remove", _, place if place:
             locations.delete(actor, place.id)
         case "tag", _, place if place:

@@ -11,7 +11,6 @@ import pytest
 from edge import clock
 from edge.events import checked_connection
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.upstream import answers, rounds, upstreams
 from edge.upstream import client as client_module
@@ -51,7 +50,7 @@ def sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictSe
 def test_records_are_copied_and_changed(sender: StrictSender) -> None:
     actor = sender.actor
     dock = locations.create(actor, name="Dock", external_key="DOCK", tags=[NewTag("barcode", "D 1\n&=?#ü")])
-    gates = [locations.create(actor, name=f"Gate {one}", parent=Parent(dock.id, UNSET)) for one in range(70)]
+    gates = [locations.create(actor, name=f"Gate {one}", parent_id=dock.id) for one in range(70)]
     asset = assets.create(
         actor,
         name="Pallet",
@@ -67,7 +66,7 @@ def test_records_are_copied_and_changed(sender: StrictSender) -> None:
     [there] = [row for row in sender.records.rows["assets"].values() if row.key == "P-1"]
     assert there.values["metadata"] == {"b": 1, "a": [number("12345678901234567890123"), 1e22, "ü"], "c": 0.1}
     assets.patch(actor, asset.id, {"metadata": "{}", "description": None, "valid_to": None})
-    locations.patch(actor, gates[0].id, {"name": "First"}, parent=Parent(None, UNSET))
+    locations.patch(actor, gates[0].id, {"name": "First", "parent_id": None})
     locations.delete(actor, gates[1].id)
     sender.settle()
     sender.assert_equal()

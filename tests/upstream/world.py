@@ -14,7 +14,7 @@ from edge.database.connection import FILE_NAME, open_database
 from edge.outbound import Network
 from edge.people import secrets
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.upstream import rounds, upstreams
 from edge.upstream.client import Client
@@ -104,7 +104,7 @@ def scenario(actor: Actor) -> list[Callable[[], object]]:
 
     def first() -> None:
         hall = locations.create(actor, name="Hall", external_key="HALL")
-        locations.create(actor, name="Row", external_key="ROW", parent=Parent(hall.id, UNSET))
+        locations.create(actor, name="Row", external_key="ROW", parent_id=hall.id)
         assets.create(actor, name="Pallet", external_key="P-1", tags=[NewTag("rfid", "E1"), NewTag("rfid", "E2")])
         later = clock.now() + clock.DAY
         assets.create(actor, name="Later", external_key="P-2", valid_from=later)
@@ -129,5 +129,5 @@ def scenario(actor: Actor) -> list[Callable[[], object]]:
 
 
 def asset_of(actor: Actor, key: str) -> assets.AssetRow:
-    [row] = assets.list_page(actor.organization_id, assets.AssetFilter([key]), limit=1).rows
+    [row] = assets.list_page(actor.organization_id, RecordFilter([key]), limit=1).rows
     return row

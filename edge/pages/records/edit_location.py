@@ -29,7 +29,6 @@ from edge.pages.records.kept_elsewhere import home_editors
 from edge.pages.translation import gettext
 from edge.readers.antenna_kinds import kind_of_location
 from edge.records import locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.tracking import location_board
 from edge.validation import bodies
@@ -49,8 +48,7 @@ def new_location() -> Answer:
         entered["external_key"] = key
     try:
         values = values_of(bodies.LOCATION_CREATE, entered)
-        parent = Parent(values.pop("parent_id"), UNSET)
-        location = locations.create(actor(), **values, parent=parent)
+        location = locations.create(actor(), **values)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/locations/{location.id}", "made")
@@ -69,8 +67,7 @@ def edit_location(location_id: int) -> Answer:
     def save(values: dict[str, Any], check: Callable[[LocationRow], None]) -> None:
         renamed = values_of(bodies.LOCATION_RENAME, {"external_key": values.pop("external_key")})
         changes = values_of(bodies.LOCATION_PATCH, values)
-        parent = Parent(changes.pop("parent_id"), UNSET)
-        locations.edit(actor(), location_id, changes, renamed["external_key"], parent, check)
+        locations.edit(actor(), location_id, changes, renamed["external_key"], check)
 
     entered = {**_entered(), "external_key": text(request.form, "external_key")}
     try:

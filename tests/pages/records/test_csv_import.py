@@ -31,9 +31,8 @@ from edge.people import people
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.records import assets, locations, lookup
-from edge.records.assets import AssetFilter
 from edge.records.csv_import import NewRecord, write_records
-from edge.records.location_tree import UNSET, Parent
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.tracking import board
 from edge.tracking.board import BoardFilter
@@ -179,7 +178,7 @@ def test_concurrent_changes_of_other_fields_are_kept(sign_in_as: SignIn, cast: C
     pallet = assets.get(cast.acme, site.pallet.id)
     assert (pallet.name, pallet.description) == ("Renamed", "by another")
     assert lookup.asset_by_key(cast.acme, "ASSET-0003")
-    matches = assets.list_page(cast.acme, AssetFilter(q="bb02"), limit=5).rows
+    matches = assets.list_page(cast.acme, RecordFilter(q="bb02"), limit=5).rows
     assert [row.name for row in matches] == ["Renamed"]
     execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")  # raises if text and index differ
 
@@ -233,13 +232,13 @@ def test_an_export_imported_again_changes_nothing(
         tags=[NewTag("rfid", "AA01"), NewTag("rfid", "AA02")],
     )  # fmt: skip
     rack = locations.create(shell(cast.acme), name="Rack", external_key="A-RACK", tags=[NewTag("barcode", "R1")])
-    locations.patch(shell(cast.acme), rack.id, {}, parent=Parent(UNSET, "DOCK-1"))
+    locations.patch(shell(cast.acme), rack.id, {"parent_external_key": "DOCK-1"})
     browser = sign_in_as(Role.EDITOR)
     path = f"/export/records/{kind}.csv?separator={separator}"
     data = browser.get(path).data
     page = browser.get(send(browser, data, kind, empty="clear")).text
     assert "Everything in this file is already saved" in page, page
-    for row in assets.list_page(cast.acme, AssetFilter(), limit=9).rows if kind == "asset" else ():
+    for row in assets.list_page(cast.acme, RecordFilter(), limit=9).rows if kind == "asset" else ():
         assets.delete(shell(cast.acme), row.id)
     if kind == "asset":  # into an empty site it brings everything back
         assert "Done." in imported(browser, send(browser, data, kind, empty="clear"))
@@ -248,7 +247,7 @@ def test_an_export_imported_again_changes_nothing(
 
 
 def test_a_location_moves_to_the_top_if_its_parent_is_cleared(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
-    locations.create(shell(cast.acme), name="Rack", external_key="R1", parent=Parent(UNSET, "DOCK-1"))
+    locations.create(shell(cast.acme), name="Rack", external_key="R1", parent_external_key="DOCK-1")
     browser = sign_in_as(Role.EDITOR)
     data = b"external_key,parent_external_key\nR1,\n"
     assert "already saved" in browser.get(send(browser, data, "location")).text
@@ -700,7 +699,7 @@ def test_an_excel_file_goes_round(sign_in_as: SignIn, cast: Cast, site: Site) ->
     browser = sign_in_as(Role.EDITOR)
     data = browser.get("/export/records/asset.csv?separator=xlsx").data
     assert "already saved" in browser.get(send(browser, data, empty="clear")).text
-    for row in assets.list_page(cast.acme, AssetFilter(), limit=9).rows:
+    for row in assets.list_page(cast.acme, RecordFilter(), limit=9).rows:
         assets.delete(shell(cast.acme), row.id)
     assert "Done." in imported(browser, send(browser, data))
     asset = lookup.asset_by_key(cast.acme, "007")
@@ -745,7 +744,9 @@ def test_a_table_with_words_of_another_language_is_read_in_every_language(
     path = send(browser, b"external_key,name,is_active\nBOX-1,Box,ja\nBOX-2,Box,tak\nBOX-3,Box,no\n")
     assert "Brak błędów." in browser.get(path, headers={"Accept-Language": "pl"}).text
     imported(browser, path)
-    active = {row.external_key: bool(row.is_active) for row in assets.list_page(cast.acme, AssetFilter(), limit=9).rows}
+    active = {
+        row.external_key: bool(row.is_active) for row in assets.list_page(cast.acme, RecordFilter(), limit=9).rows
+    }
     assert (active["BOX-1"], active["BOX-2"]) == (True, True)
 
 

@@ -19,6 +19,7 @@ from edge.people.people import Role
 from edge.records import assets, csv_import_tags, locations, lookup
 from edge.records.csv_import import NewRecord
 from edge.records.csv_import_tags import line_of
+from edge.records.record import RecordFilter
 from edge.records.tags import NewTag
 from edge.validation import csv_text, table_files, values
 from edge.validation.packed_texts import unpack
@@ -58,7 +59,7 @@ def test_tags_are_attached_and_others_stay(sign_in_as: SignIn, cast: Cast) -> No
     page = put(browser, rows, "keep")
     assert ("Attached</dt><dd>3<" in page, "Unchanged</dt><dd>1<" in page) == (True, True)
     assert codes_of(cast, "A") == ["AA01", "AA02", "a|b"]
-    assert [row.name for row in assets.list_page(cast.acme, assets.AssetFilter(q="aa02"), limit=5).rows] == ["A"]
+    assert [row.name for row in assets.list_page(cast.acme, RecordFilter(q="aa02"), limit=5).rows] == ["A"]
     found = lookup.by_code(cast.acme, "D1")
     assert found
     assert found.kind == "location"
@@ -86,7 +87,7 @@ def test_tags_that_are_not_listed_are_detached(sign_in_as: SignIn, cast: Cast) -
     assert "Tags that would be detached</dt><dd>3<" in checked
     put(browser, rows)
     assert [codes_of(cast, key) for key in "ABC"] == [["AA02", "AA04"], [], ["CC01"]]
-    assert assets.list_page(cast.acme, assets.AssetFilter(q="aa01"), limit=5).rows == []
+    assert assets.list_page(cast.acme, RecordFilter(q="aa01"), limit=5).rows == []
     lines = trail.list_page(cast.acme, AuditFilter(subject_id=str(box)), limit=9).rows
     assert [(line.action, line.detail.get("tag")) for line in lines[:3]] == [
         ("tag.attached", "rfid:AA04"), ("tag.detached", "rfid:AA03"), ("tag.detached", "rfid:AA01"),

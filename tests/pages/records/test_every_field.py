@@ -21,7 +21,6 @@ from edge.bulk.import_columns import COLUMNS
 from edge.people.people import Role
 from edge.records import assets, locations
 from edge.records.assets import AssetRow
-from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.validation import bodies
 from tests.conftest import Cast
@@ -99,7 +98,7 @@ class Record:
         if field == "external_key":
             module.rename(self.actor, self.id, new)
         elif field == "parent_external_key":
-            locations.patch(self.actor, self.id, {}, parent=Parent(UNSET, new))
+            locations.patch(self.actor, self.id, {"parent_external_key": new})
         else:
             module.patch(self.actor, self.id, {field: new})
 

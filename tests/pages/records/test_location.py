@@ -10,7 +10,6 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.people.people import Role
 from edge.records import locations
-from edge.records.location_tree import UNSET, Parent
 from edge.tracking import flows, location_board
 from tests.conftest import Cast
 from tests.pages.conftest import SignIn, Site, see
@@ -40,7 +39,7 @@ def test_the_tree_counts_sub_locations(cast: Cast, site: Site) -> None:
 
 def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     for number in range(80):
-        locations.create(shell(cast.acme), name=f"Shelf {number}", parent=Parent(site.rack.id, UNSET))
+        locations.create(shell(cast.acme), name=f"Shelf {number}", parent_id=site.rack.id)
     browser = sign_in_as(Role.VIEWER)
     assert browser.get("/locations").text.count(" hidden>") == 82
     result = browser.get("/locations?q=shelf+7").text
@@ -70,12 +69,12 @@ def test_the_tree_is_filtered(sign_in_as: SignIn, cast: Cast, site: Site, show: 
 
 
 def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
-    parent = Parent(None, UNSET)
+    parent_id = None
     for number in range(300):
-        parent = Parent(locations.create(shell(cast.acme), name=f"Level {number}", parent=parent).id, UNSET)
+        parent_id = locations.create(shell(cast.acme), name=f"Level {number}", parent_id=parent_id).id
     browser = sign_in_as(Role.EDITOR)
     assert "Level 299" in browser.get("/locations").text
-    assert browser.get(f"/locations/{parent.id}").status_code == 200
+    assert browser.get(f"/locations/{parent_id}").status_code == 200
 
 
 def test_the_pages_are_in_the_language_of_the_browser(sign_in_as: SignIn, site: Site) -> None:

@@ -9,7 +9,6 @@ from edge.audit.actors import shell
 from edge.database.connection import database
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.tracking import board
 from edge.tracking.board import BoardFilter
@@ -68,10 +67,10 @@ def test_the_choice_of_locations_is_indented_as_a_tree(sign_in_as: SignIn, site:
 
 def test_a_deep_tree_is_indented_by_a_few_levels(sign_in_as: SignIn, cast: Cast) -> None:
     """Regression: a site of a hub with a chain of 3,000 locations made every page with a choice of them 5 MB large."""
-    parent = Parent(UNSET, UNSET)
+    parent_id = None
     for level in range(12):
-        made = locations.create(shell(cast.acme), name=f"Level {level}", external_key=f"L-{level}", parent=parent)
-        parent = Parent(made.id, UNSET)
+        made = locations.create(shell(cast.acme), name=f"Level {level}", external_key=f"L-{level}", parent_id=parent_id)
+        parent_id = made.id
     text = sign_in_as(Role.VIEWER).get("/").text
     assert f">{chr(0x2003) * 8}Level 11</option>" in text
 
