@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge.audit.actors import Actor, ActorKind
-from edge.database.connection import database, execute
+from edge.database.connection import database, execute, scalar
 from edge.errors import Conflict, OverQuota, Unavailable
 from edge.rate_limits import Buckets
 from edge.texts import N_, Count, fill
@@ -194,8 +194,7 @@ def count_of(organization_id: int, kind: str) -> int:
     """Return the number of records that count for a cap."""
     cap = CAPS[kind]
     sql = f"SELECT count(*) FROM {cap.table or kind} WHERE organization_id = ? AND {cap.condition}"
-    number: int = execute(sql, (organization_id,)).fetchone()[0]
-    return number
+    return scalar(sql, (organization_id,))
 
 
 def _check_disk() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from edge.bulk import asset_changes, bulk_jobs, import_kinds, imports
 from edge.bulk.asset_changes import Action
 from edge.bulk.bulk_jobs import BulkJob
-from edge.database.connection import database, execute, execute_many, writing
+from edge.database.connection import column, database, execute_many, writing
 from edge.database.sliced_writing import SLICE_SECONDS, next_length
 from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.people import people
@@ -84,7 +84,7 @@ def _is_permitted(job: BulkJob) -> bool:
 
 def _next_assets(job: BulkJob) -> list[int]:
     sql = "SELECT asset_id FROM bulk_job_asset WHERE job_id = ? AND reason IS NULL ORDER BY asset_id LIMIT ?"
-    return [asset_id for (asset_id,) in execute(sql, (job.id, MOST_OF_A_SLICE)).fetchall()]
+    return column(sql, (job.id, MOST_OF_A_SLICE))
 
 
 def _next_codes(job: BulkJob) -> list[str]:
@@ -94,7 +94,7 @@ def _next_codes(job: BulkJob) -> list[str]:
     if job.change.action is not Action.MOVE:
         return []
     sql = "SELECT external_key FROM asset WHERE id IN (SELECT value FROM json_each(?))"
-    return [key for (key,) in execute(sql, (json_text.text(_next_assets(job)),)).fetchall()]
+    return column(sql, (json_text.text(_next_assets(job)),))
 
 
 def _change_some(job: BulkJob, asset_ids: Sequence[int], until: float) -> None:

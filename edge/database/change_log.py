@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
 
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import column, execute, execute_many, writing
 from edge.database.triggers import LOGGED, Follower
 
 
@@ -88,7 +88,7 @@ def is_followed_by(follower: Follower) -> bool:
 
 
 def _followers() -> set[str]:
-    return {name for (name,) in execute("SELECT name FROM follower")}
+    return set(column("SELECT name FROM follower"))
 
 
 def after(seq: int, limit: int) -> list[Change]:

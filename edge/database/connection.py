@@ -193,6 +193,23 @@ def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sql
         _raise(error)
 
 
+def find_scalar(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> int | None:
+    """Return the first column of the first row of a query, None without a row."""
+    row = execute(sql, parameters).fetchone()
+    return row[0] if row else None
+
+
+def scalar(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> int:
+    """Return the only value of a query that has one row, such as a count."""
+    value: int = execute(sql, parameters).fetchone()[0]
+    return value
+
+
+def column(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+    """Return the first column of a query."""
+    return [row[0] for row in execute(sql, parameters)]
+
+
 def stream(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield rows for a download, without the time limit of a request."""
     limit_statements(None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 from edge.errors import SetupError
 
 Columns = set[tuple[str, str, str, int]]  # table, name, type, position in the primary key
@@ -24,14 +24,14 @@ def too_new(path: Path, present: int, newest: int) -> SetupError:
 
 def check_origin(path: Path, present: int, steps: Sequence[str]) -> None:
     """Raise SetupError for another program's database, or one with migrations other than `steps`."""
-    tables = {row[0] for row in execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    tables = set(column("SELECT name FROM sqlite_schema WHERE type = 'table'"))
     if present == 0:
         if tables:
             raise _foreign(path)
         return
     if not {"instance", "schema_step", "organization"} <= tables:
         raise _foreign(path)
-    applied = [row[0] for row in execute("SELECT name FROM schema_step ORDER BY number")]
+    applied = column("SELECT name FROM schema_step ORDER BY number")
     if applied != list(steps[:present]):
         raise _unreleased(path)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database import change_log, known_databases, triggers
-from edge.database.connection import FILE_NAME, execute, open_database, writing
+from edge.database.connection import FILE_NAME, execute, open_database, scalar, writing
 from edge.database.instance import move_badge_key_out
 from edge.errors import Damaged, SetupError
 
@@ -76,8 +76,7 @@ def check_schema(data_dir: Path) -> None:
 
 
 def present_schema() -> int:
-    number: int = execute("PRAGMA user_version").fetchone()[0]
-    return number
+    return scalar("PRAGMA user_version")
 
 
 def newest_schema() -> int:

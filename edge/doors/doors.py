@@ -9,7 +9,7 @@ from typing import NamedTuple
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed
 from edge.audit.kinds import Kind
-from edge.database.connection import execute, execute_many
+from edge.database.connection import execute, execute_many, scalar
 from edge.doors.passage_rule import Side
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations
@@ -148,8 +148,7 @@ def remove_door(actor: Actor, door_id: int) -> None:
 
 def doors_version() -> int:
     """Return a number that changes with the antennas of any door."""
-    version: int = execute("SELECT doors FROM version").fetchone()[0]
-    return version
+    return scalar("SELECT doors FROM version")
 
 
 def all_antennas() -> dict[tuple[int, int | None], list[Readable]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many
 from edge.validation import json_text
 
 MOST_DOORS = 1_000  # of a site, at its hub
@@ -82,7 +82,7 @@ def recover(
             if door.no > 0
         ],
     )
-    own = {door_id for (door_id,) in execute("SELECT id FROM door WHERE organization_id = ?", (organization_id,))}
+    own = set(column("SELECT id FROM door WHERE organization_id = ?", (organization_id,)))
     execute_many(
         f"INSERT OR IGNORE INTO passage (no, door_id, asset_id, {_VALUES}, organization_id) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 from edge.records import gs1
 
 GS1_RESOLVER = "https://id.gs1.org"
@@ -103,7 +103,7 @@ class Names:
         return self._numbered("doors", names)
 
     def _ids(self, sql: str, chosen: Collection[int] | Collection[str]) -> set[int]:
-        return {row[0] for row in execute(sql, (self._organization_id, json.dumps(list(chosen))))}
+        return set(column(sql, (self._organization_id, json.dumps(list(chosen)))))
 
     def _numbered(self, folder: str, names: Collection[str]) -> set[int]:
         start = f"{self.base}/{folder}/"

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import execute, execute_many, find_scalar, scalar, writing
 from edge.people.people import Role
 from edge.tracking import tracked_people
 from edge.validation import json_text
@@ -171,10 +171,9 @@ def oldest_kept() -> int:
 
 def count_between(organization_id: int, seq: int, until: int) -> int:
     """Count an organization's events with `seq < number <= until`, of all kinds."""
-    number: int = execute(
+    return scalar(
         "SELECT count(*) FROM event WHERE organization_id = ? AND seq > ? AND seq <= ?", (organization_id, seq, until)
-    ).fetchone()[0]
-    return number
+    )
 
 
 def position_of(organization_id: int, event_id: str) -> int | None:
@@ -182,11 +181,10 @@ def position_of(organization_id: int, event_id: str) -> int | None:
     match = _ID.fullmatch(event_id)
     if match is None:
         return None
-    row = execute(
+    return find_scalar(
         "SELECT seq FROM event WHERE seq = ? AND nonce = ? AND organization_id = ?",
         (int(match[1]), match[2], organization_id),
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def drop_old(before: int, limit: int, most: int = MOST_ROWS) -> int:

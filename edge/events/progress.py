@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import column, execute, execute_many, writing
 
 MOST_ATTEMPTS = 100  # kept per destination
 LONGEST_PAUSE = 2 * clock.HOUR  # longer than any pause between attempts
@@ -65,8 +65,7 @@ def is_due(next_try_at: int, now: int) -> bool:
 
 def retries_due() -> set[int]:
     """Return the destinations with a retry that is due now; see `is_due`."""
-    rows = execute(f"SELECT DISTINCT destination_no FROM event_retry WHERE {DUE}", {"now": clock.now()})
-    return {no for (no,) in rows}
+    return set(column(f"SELECT DISTINCT destination_no FROM event_retry WHERE {DUE}", {"now": clock.now()}))
 
 
 def record_progress(no: int, progress: Progress) -> None:

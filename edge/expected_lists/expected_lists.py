@@ -13,7 +13,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, execute_many, reading
+from edge.database.connection import column, execute, execute_many, reading
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
 from edge.errors import Conflict, FieldError, Invalid, NotFound
@@ -224,7 +224,7 @@ def _state(one: ExpectedList) -> State:
             (one.id,),
         )
         return State(one, [Line(*row) for row in rows])
-    items = [row[0] for row in execute("SELECT asset_id FROM expected_item WHERE list_id = ?", (one.id,))]
+    items = column("SELECT asset_id FROM expected_item WHERE list_id = ?", (one.id,))
     place = None
     if one.started_at is not None:
         place = Place(one.id, one.organization_id, one.door_id, one.direction, one.location_id, one.started_at)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 from edge.records import location_tree
 from edge.validation import json_text
 
@@ -152,7 +152,7 @@ def _evidence(place: Place) -> dict[int, _Seen]:
 def _carriers_of_items(place: Place, seen: Mapping[int, _Seen]) -> set[int]:
     """Return the assets that carried items of the list when they were seen: they are not surplus."""
     pairs = json_text.text([[asset_id, one.at] for asset_id, one in seen.items()])
-    return {carrier_id for (carrier_id,) in execute(_CARRIERS, {"seen": pairs, "list": place.list_id})}
+    return set(column(_CARRIERS, {"seen": pairs, "list": place.list_id}))
 
 
 def _other_lists(place: Place, asset_ids: set[int]) -> dict[int, str]:

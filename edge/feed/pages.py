@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from edge.database import change_log
 from edge.database.change_log import Change, Kind
-from edge.database.connection import execute, reading
+from edge.database.connection import column, execute, reading
 from edge.feed import cursors, rows
 from edge.feed.cursors import Cursor, Place, Reader
 from edge.feed.rows import Line, Scope
@@ -108,9 +108,7 @@ def _copied_rows(scope: Scope, table: str, after: int) -> tuple[list[Line], int 
 def _copied_stays(scope: Scope, key: tuple[int, int, int]) -> tuple[list[Line], tuple[int, int, int] | None]:
     """Return the next stays, track by track, and the last key; None at the end."""
     track, at, seq = key
-    numbers = [
-        row[0] for row in execute("SELECT no FROM track WHERE no >= ? ORDER BY no LIMIT ?", (track, MOST_CHANGES))
-    ]
+    numbers = column("SELECT no FROM track WHERE no >= ? ORDER BY no LIMIT ?", (track, MOST_CHANGES))
     known = rows.tracks(scope, numbers)
     lines: list[Line] = []
     with rows.lending_after(known, key, MOST_ROWS):

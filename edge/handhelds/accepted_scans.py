@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from edge.audit import actors
-from edge.database.connection import execute, transaction_seconds
+from edge.database.connection import column, execute, transaction_seconds
 from edge.database.sliced_writing import write_in_slices
 from edge.errors import EdgeError
 from edge.handhelds import scans
@@ -86,7 +86,7 @@ def find_rest() -> None:
     _rest.update(Released(organization_id, stock_take_id=take) for organization_id, take in rows)
     keys = execute(_KEYS, (*_walked, MOST_KEYS)).fetchall()
     for organization_id, key in keys:
-        codes = {code for (code,) in execute(_CODES, (organization_id, key, MOST_CODES))}
+        codes = set(column(_CODES, (organization_id, key, MOST_CODES)))
         if any(lookup.by_code(organization_id, code) for code in codes):
             _rest.add(Released(organization_id, waits_for=key))
     _walked = keys[-1] if len(keys) == MOST_KEYS else (0, "")

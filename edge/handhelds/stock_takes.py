@@ -15,7 +15,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, execute_many, reading, writing
+from edge.database.connection import column, execute, execute_many, reading, writing
 from edge.handhelds import accepted_scans
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
@@ -306,7 +306,7 @@ def find_stock_take(organization_id: int, stock_take_id: str) -> StockTake | Non
 def progress(take: StockTake) -> Progress:
     """Return the state of a stock-take: all scans, and the expected assets that were seen since it started."""
     with reading():
-        expected = [row[0] for row in execute(_EXPECTED, (take.id,))]
+        expected = column(_EXPECTED, (take.id,))
         scans = execute(
             "SELECT scan.id, scan.code, scan.asset_id, scan.observed_at, person.name FROM stock_take_scan scan "
             "JOIN person ON person.id = scan.person_id WHERE scan.stock_take_id = ? ORDER BY scan.observed_at",

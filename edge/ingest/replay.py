@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import msgpack
 
-from edge.database.connection import execute
+from edge.database.connection import column
 from edge.doors.passages import DoorReads
 from edge.ingest.messages import Earlier, Message, Opened, Place
 from edge.ingest.timing import Stamp
@@ -79,7 +79,7 @@ def divide(pack: Pack, is_due: Callable[[str], bool]) -> tuple[list[Entry], Pack
 
 def _entries(pack: Pack, packed: Sequence[_Packed]) -> list[Entry]:
     locations = {place.placement.location_id for one in packed for place in one.places if place}
-    live = {row[0] for row in execute(_LIVE, (pack.organization_id, json.dumps(sorted(filter(None, locations)))))}
+    live = set(column(_LIVE, (pack.organization_id, json.dumps(sorted(filter(None, locations))))))
     return [
         Entry(
             Message(one.topic, one.payload, one.received_at),

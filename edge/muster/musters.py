@@ -12,7 +12,7 @@ from edge.audit import quotas
 from edge.audit.actors import Actor, service
 from edge.audit.audit import Act, Subject, acting
 from edge.clock import SECOND
-from edge.database.connection import execute, execute_many, reading
+from edge.database.connection import column, execute, execute_many, reading
 from edge.database.deletes import delete_some
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster import plans, whereabouts
@@ -133,7 +133,7 @@ def find_state(organization_id: int, muster_id: int) -> State:
             points = [Point(number, name, frozenset(), ()) for number, name in places]
             return State(one, _stored(muster_id), points)
         points = whereabouts.points_at(organization_id, places)
-        connected = {no for (no,) in execute("SELECT reader_id FROM muster_reader WHERE muster_id = ?", (muster_id,))}
+        connected = set(column("SELECT reader_id FROM muster_reader WHERE muster_id = ?", (muster_id,)))
         terms = whereabouts.terms_of(one.started_at, points, connected)
         return State(one, whereabouts.people_now(muster_id, terms), points)
 

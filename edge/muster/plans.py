@@ -10,7 +10,7 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.audit.kinds import Kind
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations, lookup
 from edge.records.external_keys import chosen_keys, is_chosen
@@ -99,12 +99,11 @@ def people_of(plan: Plan) -> list[tuple[int, str, str]]:
 
 def listed_keys(plan: Plan) -> list[str]:
     """Return the keys of the listed people."""
-    rows = execute(
+    return column(
         "SELECT a.external_key FROM muster_plan_person p JOIN asset a ON a.id = p.asset_id "
         "WHERE p.plan_id = ? ORDER BY a.external_key",
         (plan.id,),
     )
-    return [key for (key,) in rows]
 
 
 def create(actor: Actor, entered: NewPlan) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge.clock import HOUR
-from edge.database.connection import database, execute, reading, translating
+from edge.database.connection import column, database, execute, reading, scalar, translating
 from edge.errors import Damaged
 from edge.tracking import report
 
@@ -75,7 +75,7 @@ def unplaced_antennas(since: int) -> list[tuple[str, str]]:
 
 def sleds_without_operator() -> list[str]:
     """Return the sleds of people who can no longer scan, and of revoked handhelds."""
-    return [name for (name,) in execute(_WITHOUT_OPERATOR)]
+    return column(_WITHOUT_OPERATOR)
 
 
 _WITHOUT_OPERATOR = """
@@ -109,28 +109,25 @@ def unassigned_topics(since: int) -> list[tuple[str, bool, bytes]]:
 
 
 def dead_letters(received_since: int) -> int:
-    number: int = execute("SELECT count(*) FROM dead_letter WHERE received_at >= ?", (received_since,)).fetchone()[0]
-    return number
+    return scalar("SELECT count(*) FROM dead_letter WHERE received_at >= ?", (received_since,))
 
 
 def unreadable_readers(received_since: int) -> list[str]:
     """Return the names of readers with dead letters since that time."""
-    rows = execute(
+    return column(
         "SELECT DISTINCT r.name FROM dead_letter d JOIN reader r ON r.id = d.reader_id WHERE d.received_at >= ? "
         "ORDER BY r.name",
         (received_since,),
     )
-    return [name for (name,) in rows]
 
 
 def retaining_readers(since: int) -> list[str]:
     """Return the names of readers whose retained messages the broker has delivered since that time."""
-    rows = execute(
+    return column(
         "SELECT DISTINCT reader.name FROM ledger JOIN reader ON reader.id = reader_id WHERE bucket = 'retained' "
         "AND hour >= ? AND deleted_at IS NULL ORDER BY 1",
         (since // HOUR,),
     )
-    return [name for (name,) in rows]
 
 
 def messages_by_session(since: int) -> dict[int, int]:
@@ -144,17 +141,14 @@ def messages_by_session(since: int) -> dict[int, int]:
 
 
 def administrators() -> int:
-    number: int = execute(
-        "SELECT count(*) FROM person WHERE role = 'administrator' AND disabled_at IS NULL"
-    ).fetchone()[0]
-    return number
+    return scalar("SELECT count(*) FROM person WHERE role = 'administrator' AND disabled_at IS NULL")
 
 
 def faults(limit: int = 3) -> list[str]:
     """Read the whole file and return its integrity errors; empty if it is sound."""
     try:
         with translating():
-            faults = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+            faults = column(f"PRAGMA integrity_check({limit:d})")
     except Damaged as error:  # too damaged to run the check
         return [str(error.__cause__)]
     return [] if faults == ["ok"] else faults

@@ -10,7 +10,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed, non_empty
 from edge.audit.kinds import Kind
-from edge.database.connection import execute, insert, update
+from edge.database.connection import column, execute, insert, update
 from edge.database.ids import new_id
 from edge.errors import Conflict, Invalid
 from edge.texts import N_, fill
@@ -169,7 +169,7 @@ def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
 def badge_marks(organization_id: int) -> list[int]:
     """Return the marks of all badges (see `passwords.badge_mark`), sorted and without duplicates."""
     marks = "SELECT badge_mark FROM person WHERE organization_id = ? AND badge_mark IS NOT NULL"
-    return sorted({mark for (mark,) in execute(marks, (organization_id,))})
+    return sorted(set(column(marks, (organization_id,))))
 
 
 def set_badge_mark(person: PersonRow, mark: int) -> None:

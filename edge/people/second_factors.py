@@ -7,7 +7,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import column, execute, execute_many, writing
 from edge.errors import Conflict, NotFound
 from edge.people import people
 from edge.people.people import PersonRow
@@ -35,12 +35,13 @@ def find_unconfirmed(organization_id: int, person_id: int) -> SecondFactor | Non
 
 def holders(organization_id: int) -> set[int]:
     """Return the ids of the people who have an active second factor."""
-    query = execute(
-        "SELECT person_id FROM second_factor JOIN person ON person.id = person_id "
-        "WHERE organization_id = ? AND confirmed_at IS NOT NULL",
-        (organization_id,),
+    return set(
+        column(
+            "SELECT person_id FROM second_factor JOIN person ON person.id = person_id "
+            "WHERE organization_id = ? AND confirmed_at IS NOT NULL",
+            (organization_id,),
+        )
     )
-    return {person_id for (person_id,) in query}
 
 
 def begin(actor: Actor, secret: bytes) -> None:

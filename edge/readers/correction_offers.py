@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from edge.audit.trail import AuditFilter, AuditRow, list_page
 from edge.clock import DAY, SECOND, rfc3339
-from edge.database.connection import execute
+from edge.database.connection import column
 from edge.errors import NotFound
 from edge.people import organizations
 from edge.readers import readers
@@ -97,7 +97,7 @@ def _ports_read_at(organization_id: int, reader_id: int, location_id: int) -> se
         "SELECT DISTINCT ifnull(port, 0) FROM source "
         "WHERE organization_id = ? AND reader_id = ? AND location_id = ? AND site_no IS NULL"
     )
-    return {port for (port,) in execute(sql, (organization_id, reader_id, location_id))}
+    return set(column(sql, (organization_id, reader_id, location_id)))
 
 
 def _set_at(organization_id: int, reader_id: int, port: int | None, was: LocationRow) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from edge.database.connection import execute, execute_many
+from edge.database.connection import execute, execute_many, scalar
 
 HASH_BYTES = 4
 ROW_BYTES = 100  # overhead of a row
@@ -145,8 +145,7 @@ def close_requests(up_to: int) -> None:
 
 def newest() -> int:
     """Return the number of the newest pack, 0 if there is none."""
-    number: int = execute("SELECT ifnull(max(no), 0) FROM raw_message").fetchone()[0]
-    return number
+    return scalar("SELECT ifnull(max(no), 0) FROM raw_message")
 
 
 def outlines(after: int, up_to: int) -> list[tuple[int, int, bytes]]:

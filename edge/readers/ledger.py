@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, execute_many, stream, writing
+from edge.database.connection import execute, execute_many, scalar, stream, writing
 from edge.readers.readers import get_reader
 
 NO_READER = 0
@@ -106,11 +106,10 @@ def note_dropped(total: int) -> int:
 
 def dropped(hours_ago: int = 24) -> int:
     """Return the number of messages that the broker dropped in the last hours, as counted by `note_dropped`."""
-    count: int = execute(
+    return scalar(
         "SELECT ifnull(sum(messages), 0) FROM ledger WHERE reader_id = ? AND bucket = ? AND hour > ?",
         (NO_READER, Bucket.DROPPED, hour_of(clock.now()) - hours_ago),
-    ).fetchone()[0]
-    return count
+    )
 
 
 def hour_of(received_at: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 
 
 class DeviceAccount(NamedTuple):
@@ -17,8 +17,7 @@ class DeviceAccount(NamedTuple):
 
 def command_topics() -> list[str]:
     """Return the topics of the outputs of all organizations, including those of last commands."""
-    rows = execute("SELECT topic FROM output UNION SELECT topic FROM output_last_command ORDER BY 1")
-    return [row[0] for row in rows]
+    return column("SELECT topic FROM output UNION SELECT topic FROM output_last_command ORDER BY 1")
 
 
 def list_device_accounts() -> list[DeviceAccount]:

@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed, non_empty
 from edge.audit.kinds import Kind
-from edge.database.connection import execute, insert, update
+from edge.database.connection import execute, insert, scalar, update
 from edge.database.ids import new_id
 from edge.errors import Conflict, Invalid
 from edge.formats.reads import UNREADABLE_ANTENNA
@@ -270,8 +270,7 @@ def _location_name(organization_id: int, location_id: int | None) -> str | None:
 
 def readers_version() -> int:
     """Return a number that changes with every change of a reader, antenna or location, by any process."""
-    version: int = execute("SELECT readers FROM version").fetchone()[0]
-    return version
+    return scalar("SELECT readers FROM version")
 
 
 def routes() -> list[Route]:

@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import column, execute, execute_many, writing
 from edge.database.deletes import delete_some
 from edge.errors import Invalid
 from edge.people import people
@@ -114,11 +114,10 @@ def state_of(organization_id: int, reader_id: int) -> SledState | None:
 
 def sleds_of(organization_id: int, person_id: int, device_id: int | None) -> list[int]:
     """Return the sleds that a person has, or the handheld in use: they follow the person's choices."""
-    rows = execute(
+    return column(
         "SELECT reader_id FROM sled WHERE organization_id = ? AND (person_id = ? OR device_id = ?)",
         (organization_id, person_id, device_id),
     )
-    return [reader_id for (reader_id,) in rows]
 
 
 def choose_location(actor: Actor, choice_id: str, location_id: int | None, at: int, received_at: int) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database.bounds import MOST_PORTS
-from edge.database.connection import execute, execute_many, reading
+from edge.database.connection import execute, execute_many, reading, scalar
 from edge.readers import unknown_tags
 from edge.readers.ledger import hour_of
 from edge.readers.readers import get_reader
@@ -218,5 +218,4 @@ def inbox_counts(organization_id: int) -> InboxCounts:
 
 
 def _count(table: str, organization_id: int) -> int:
-    number: int = execute(f"SELECT count(*) FROM {table} WHERE organization_id = ?", (organization_id,)).fetchone()[0]
-    return number
+    return scalar(f"SELECT count(*) FROM {table} WHERE organization_id = ?", (organization_id,))

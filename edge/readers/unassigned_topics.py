@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.database.bounds import DEFAULT, hard_limit
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many
 from edge.people.topic_owners import owner_finder
 from edge.readers import dismissals
 from edge.validation import json_text
@@ -73,13 +73,12 @@ def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics
 
 def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
     """Return the topics already stored, and as many others as fit in the limit of their owner."""
-    known = {
-        topic
-        for (topic,) in execute(
+    known = set(
+        column(
             "SELECT topic FROM json_each(?) new CROSS JOIN unassigned_topic ON topic = new.value",
             (json_text.text(list(topics)),),
         )
-    }
+    )
     if known == topics:
         return known
     number = execute("SELECT count(*) FROM unassigned_topic WHERE organization_id IS ?", (owner,)).fetchone()[0]

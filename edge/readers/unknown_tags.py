@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from edge.database.bounds import DEFAULT, hard_limit
-from edge.database.connection import execute, execute_many
+from edge.database.connection import execute, execute_many, scalar
 from edge.readers import dismissals
 from edge.validation import json_text
 
@@ -111,12 +111,11 @@ def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 5
 
 def count_tags(organization_id: int, reader_id: int | None = None) -> int:
     """Return the number of different unknown tags of all readers or of one."""
-    count: int = execute(
+    return scalar(
         "SELECT count(*) FROM (SELECT DISTINCT tag_type, match_key FROM unknown_tag u "
         f"WHERE organization_id = ?1 AND (?2 IS NULL OR reader_id = ?2) AND {_IS_SHOWN})",
         (organization_id, reader_id),
-    ).fetchone()[0]
-    return count
+    )
 
 
 def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from edge.database.connection import execute
+from edge.database.connection import execute, find_scalar
 from edge.errors import Conflict
 from edge.texts import N_, fill
 
@@ -35,5 +35,4 @@ def home_name(organization_id: int, record_id: int) -> str | None:
 
 def home_of(record_id: int) -> int | None:
     """Return the number of the peer that is the record's home (see `mirrors.Peer`), or None if it is this box."""
-    row = execute("SELECT peer FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
-    return row[0] if row else None
+    return find_scalar("SELECT peer FROM mirror WHERE record_id = ?", (record_id,))

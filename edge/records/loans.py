@@ -10,7 +10,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, non_empty
-from edge.database.connection import execute
+from edge.database.connection import execute, scalar
 from edge.errors import Invalid, NotFound
 from edge.records import assets
 from edge.texts import N_, fill
@@ -105,9 +105,8 @@ def of_assets(organization_id: int, asset_ids: Sequence[int]) -> dict[int, Loan]
 
 def count_overdue(organization_id: int) -> int:
     """Return the number of live assets that are overdue."""
-    count: int = execute(
+    return scalar(
         "SELECT count(*) FROM asset_loan l JOIN asset a ON a.id = l.asset_id AND a.deleted_at IS NULL "
         "WHERE l.organization_id = ? AND l.due_at <= ?",
         (organization_id, clock.now()),
-    ).fetchone()[0]
-    return count
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many
 from edge.database.search_text import folded_text
 from edge.records.tags import TagRow
 from edge.validation import json_text
@@ -106,5 +106,5 @@ def _few_ids(condition: str, values: dict[str, Any], needle: str, *, has_descrip
             return None
         source = f"{matches} CROSS JOIN searchable s ON s.id = matches.rowid"
     sql = f"SELECT s.id FROM {source} WHERE {condition} LIMIT {FEW + 1}"
-    ids = [row[0] for row in execute(sql, parameters)]
+    ids = column(sql, parameters)
     return ids if len(ids) <= FEW else None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute
+from edge.database.connection import execute, find_scalar, scalar
 from edge.database.deletes import delete_some
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster.musters import Obstacle
@@ -115,10 +115,9 @@ def list_alerts(organization_id: int, query: AlertFilter, limit: int, before: in
 
 def count_alerts(organization_id: int, query: AlertFilter) -> int:
     """Return the number of alerts that `list_alerts` lists on all pages."""
-    number: int = execute(
+    return scalar(
         f"SELECT count(*) {_FROM} AND {_conditions(query)}", {**query._asdict(), "organization_id": organization_id}
-    ).fetchone()[0]
-    return number
+    )
 
 
 def _conditions(query: AlertFilter) -> str:
@@ -140,12 +139,11 @@ def find_alert(organization_id: int, no: int) -> Alert:
 
 
 def count_open(organization_id: int) -> int:
-    number: int = execute(
+    return scalar(
         "SELECT count(*) FROM alert WHERE organization_id = ? AND acknowledged_at IS NULL "
         f"AND {is_asset_shown('subject_id')}",
         (organization_id,),
-    ).fetchone()[0]
-    return number
+    )
 
 
 def _alert(row: tuple[object, ...]) -> Alert:
@@ -218,8 +216,7 @@ def close_excess(rule_no: int) -> None:
 
 def newest() -> int | None:
     """Return the time of the newest alert."""
-    made_at: int | None = execute("SELECT max(made_at) FROM alert").fetchone()[0]
-    return made_at
+    return find_scalar("SELECT max(made_at) FROM alert")
 
 
 def drop_old(before: int, limit: int = 500) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import tzinfo
 
 from edge import clock
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, find_scalar, writing
 from edge.events import log as events
 from edge.events.log import Event, EventKind
 from edge.rules import rules, states
@@ -123,8 +123,7 @@ def _has_to_sweep(rule: Rule, now: int) -> bool:
 
 
 def _position() -> int | None:
-    row = execute("SELECT seq FROM rule_progress").fetchone()
-    return row[0] if row else None
+    return find_scalar("SELECT seq FROM rule_progress")
 
 
 def _clear() -> None:
@@ -345,8 +344,7 @@ def _occurrence(rule: Rule, held: Held) -> Occurrence:
 
 
 def _location_of(asset_id: int) -> int | None:
-    row = execute("SELECT location_id FROM rule_asset WHERE asset_id = ?", (asset_id,)).fetchone()
-    return row[0] if row else None
+    return find_scalar("SELECT location_id FROM rule_asset WHERE asset_id = ?", (asset_id,))
 
 
 _SELECT_NAMES: Mapping[str, str] = {

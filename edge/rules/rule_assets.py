@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edge.database.connection import execute
+from edge.database.connection import column, scalar
 from edge.records.external_keys import is_chosen
 from edge.rules.rules import AssetKind, Rule
 from edge.validation import json_text
@@ -40,7 +40,7 @@ def values_of(rule: Rule) -> dict[str, Any]:
 def matching(rule: Rule, asset_ids: Collection[int]) -> set[int]:
     """Return those of the assets that the rule is about."""
     values = {**values_of(rule), "ids": json_text.text(sorted(asset_ids))}
-    return {row[0] for row in execute(_MATCHING, values)}
+    return set(column(_MATCHING, values))
 
 
 def is_about_all(rule: Rule) -> bool:
@@ -49,9 +49,8 @@ def is_about_all(rule: Rule) -> bool:
 
 def count_present(rule: Rule) -> int:
     """Count the assets at the location of the rule and below, by the events that the rules have read."""
-    number: int = execute(_PRESENT, values_of(rule)).fetchone()[0]
-    return number
+    return scalar(_PRESENT, values_of(rule))
 
 
 def locations_below(location_id: int) -> set[int]:
-    return {row[0] for row in execute(f"{BELOW} SELECT id FROM below", {"location_id": location_id})}
+    return set(column(f"{BELOW} SELECT id FROM below", {"location_id": location_id}))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.database.connection import execute, writing
+from edge.database.connection import column, execute, scalar, writing
 from edge.tracking import late_reads, positions, report, stays, tracked_people
 from edge.tracking.report import CurrentPosition
 from edge.tracking.stays import Quality, Scan
@@ -158,8 +158,7 @@ def _count_below(carrier_id: int, at: int) -> int:
         LIMIT ?3
     ) SELECT count(*) FROM below
     """
-    number: int = execute(sql, (at, carrier_id, MOST_CARRIED + 1)).fetchone()[0]
-    return number
+    return scalar(sql, (at, carrier_id, MOST_CARRIED + 1))
 
 
 def _carried_late(seen: Iterable[Scan], current: Mapping[int, CurrentPosition]) -> list[Scan]:
@@ -286,7 +285,7 @@ def _all_on(asset_id: int) -> Sequence[int]:
         WHERE carrier_load.unloaded_at IS NULL
     ) SELECT id FROM below
     """
-    return [row[0] for row in execute(sql, (asset_id,))]
+    return column(sql, (asset_id,))
 
 
 def _may_carry(organization_id: int, asset_id: int) -> bool:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import column, execute, execute_many, find_scalar, scalar, writing
 from edge.database.sliced_writing import ROWS_OF_STEP
 from edge.tracking import history_engine
 from edge.validation import json_text
@@ -16,27 +16,24 @@ from edge.validation import json_text
 
 def oldest_end() -> int | None:
     """Return the end of the oldest stay of this file that is not the newest of its asset."""
-    oldest: int | None = execute(f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1").fetchone()[0]
-    return oldest
+    return find_scalar(f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1")
 
 
 def tracks_ended_before(before: int, limit: int) -> list[int]:
     """Return tracks with a stay that ended before a time and is not the newest of its asset."""
     if history_engine.is_remote():
-        several = [no for (no,) in execute("SELECT no FROM track WHERE history_rows > 1")]
+        several = column("SELECT no FROM track WHERE history_rows > 1")
         return history_engine.batches.tracks_ended_before(several, before, limit)
-    rows = execute(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
-    return [no for (no,) in rows]
+    return column(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
 
 
 def people_tracks_ended_before(organization_id: int, before: int, limit: int) -> list[int]:
     """Return the same of people whom this box read itself: a hub's copies follow the site."""
-    rows = execute(
+    return column(
         "SELECT no FROM tracked_person JOIN track USING (asset_id) WHERE organization_id = ? AND site_no IS NULL "
         f"AND history_rows > 1 AND {_FIRST_END} < ? LIMIT ?",
         (organization_id, before, limit),
     )
-    return [no for (no,) in rows]
 
 
 def delete_rows_before(track: int, before: int, limit: int) -> int:
@@ -94,7 +91,7 @@ _DELETE_BEFORE = """
 def seen_after(tracks: Collection[int], at: int) -> set[int]:
     """Return those of the tracks that were last seen after a time (µs)."""
     sql = "SELECT no FROM track WHERE no IN (SELECT value FROM json_each(?)) AND last_seen_at > ?"
-    return {no for (no,) in execute(sql, (json.dumps(sorted(tracks)), at))}
+    return set(column(sql, (json.dumps(sorted(tracks)), at)))
 
 
 def asset_keys(tracks: Iterable[int]) -> dict[int, str]:
@@ -197,8 +194,7 @@ def reserve_tracks(last_track: int) -> None:
 
 def own_tracks(organization_id: int) -> list[int]:
     """Return this machine's own tracks by number."""
-    rows = execute("SELECT no FROM track WHERE organization_id = ? AND site_no IS NULL ORDER BY no", (organization_id,))
-    return [no for (no,) in rows]
+    return column("SELECT no FROM track WHERE organization_id = ? AND site_no IS NULL ORDER BY no", (organization_id,))
 
 
 # From a site to its hub ---------------------------------------------------------------------------------------------
@@ -382,8 +378,7 @@ def keys_of_newest(tracks: Collection[int]) -> set[Key]:
 
 def last_number() -> int:
     """Return the highest number of a track, 0 if there is none."""
-    number: int = execute("SELECT ifnull(max(no), 0) FROM track").fetchone()[0]
-    return number
+    return scalar("SELECT ifnull(max(no), 0) FROM track")
 
 
 def add_to_row_counts(more: Mapping[int, int]) -> None:
@@ -420,12 +415,11 @@ def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int, most: i
 
 def _count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
     """Return the number of rows that begin in these ranges, at most `most`."""
-    number: int = execute(
+    return scalar(
         "SELECT count(*) FROM (SELECT 1 FROM json_each(?) JOIN history ON position_no = value ->> 0 "
         "AND observed_at BETWEEN value ->> 1 AND value ->> 2 LIMIT ?)",
         (json_text.text(ranges), most),
-    ).fetchone()[0]
-    return number
+    )
 
 
 @history_engine.of_engine

@@ -11,7 +11,7 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.audit import Subject, acting
 from edge.database.bounds import Bounds
-from edge.database.connection import execute, execute_many, reading, writing
+from edge.database.connection import column, execute, execute_many, find_scalar, reading, writing
 from edge.database.deletes import delete_some, delete_whole
 from edge.errors import HistoryUnavailable
 from edge.records import idempotency
@@ -202,7 +202,7 @@ def _drop_stock_take(stock_take_id: str, limit: int) -> int:
 def ended_stock_takes() -> list[str]:
     """Return ended stock-takes, least valuable first: canceled ones, then signed-off ones, oldest first."""
     ended = "SELECT id FROM stock_take WHERE finished_at IS NOT NULL OR cancelled_at IS NOT NULL "
-    return [row[0] for row in execute(ended + "ORDER BY finished_at IS NOT NULL, ifnull(finished_at, cancelled_at)")]
+    return column(ended + "ORDER BY finished_at IS NOT NULL, ifnull(finished_at, cancelled_at)")
 
 
 def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
@@ -219,7 +219,7 @@ def drop_raw_messages(limit: int = RAW_MESSAGES) -> int:
 def drop_audit(before: int, limit: int = ROWS) -> int:
     """Delete audit lines from before a time, by the index of each organization."""
     with writing():
-        owners = [row[0] for row in execute("SELECT id FROM organization UNION ALL SELECT NULL")]
+        owners = column("SELECT id FROM organization UNION ALL SELECT NULL")
         return sum(delete_some("audit", "no", _OLD_AUDIT, (owner, before), limit) for owner in owners)
 
 
@@ -227,8 +227,7 @@ _OLD_AUDIT = "organization_id IS ? AND at < ? ORDER BY at"
 
 
 def newest_audit() -> int | None:
-    newest: int | None = execute(_NEWEST_AUDIT).fetchone()[0]
-    return newest
+    return find_scalar(_NEWEST_AUDIT)
 
 
 _NEWEST_AUDIT = """

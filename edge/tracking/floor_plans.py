@@ -9,7 +9,7 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.clock import now
-from edge.database.connection import execute, execute_many, reading
+from edge.database.connection import column, execute, execute_many, reading
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations
 from edge.texts import N_, fill
@@ -77,14 +77,13 @@ def shapes(organization_id: int, plan_id: int) -> list[Shape]:
 
 def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:
     """Return the plans with any of these locations, the one with most of them first."""
-    rows = execute(
+    return column(
         "SELECT s.plan_id FROM floor_shape s JOIN floor_plan p ON p.location_id = s.plan_id "
         "JOIN location area ON area.id = p.location_id AND area.deleted_at IS NULL "
         "WHERE p.organization_id = ? AND s.location_id IN (SELECT value FROM json_each(?)) "
         "GROUP BY s.plan_id ORDER BY count(*) DESC, s.plan_id",
         (organization_id, json_text.text(list(location_ids))),
     )
-    return [plan_id for (plan_id,) in rows]
 
 
 class Drawn(NamedTuple):

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, reading, stream
+from edge.database.connection import column, execute, reading, stream
 from edge.tracking import antenna_names, history_engine, past
 from edge.tracking.board import BELOW
 from edge.tracking.report import STAYS
@@ -70,7 +70,7 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
     below, since, until = _ids_below(organization_id, location_id), edges[0], edges[-1]
     values = {"organization_id": organization_id, "since": since, "until": until}
     with reading():
-        inside = {no for (no,) in execute(_INSIDE, (below,))}
+        inside = set(column(_INSIDE, (below,)))
         if not history_engine.is_remote():
             return _spans(_changes(execute(_ROWS.format(_ALL_TRACKS), values), inside), edges)
         asset_ids = past.may_have_been_between(json_text.decode(below), since, until, begun_from=_EVER)

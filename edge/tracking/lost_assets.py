@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute
+from edge.database.connection import execute, find_scalar
 from edge.tracking.shown_positions import SHOWN
 
 
@@ -32,5 +32,4 @@ def lost_since(organization_id: int, asset_id: int) -> int | None:
         f"SELECT lost.marked_at FROM lost_asset lost LEFT JOIN {SHOWN} position ON position.asset_id = lost.asset_id "
         "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"
     )
-    row = execute(sql, (organization_id, asset_id)).fetchone()
-    return row[0] if row else None
+    return find_scalar(sql, (organization_id, asset_id))

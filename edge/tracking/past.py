@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from edge.database import triggers
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 from edge.tracking import history_engine
 from edge.tracking.board import BELOW, matches_text
 from edge.tracking.shown_positions import is_shown
@@ -135,7 +135,7 @@ def then(organization_id: int, at: int, among: Among | None) -> AbstractContextM
         if among is not None:
             sql += " AND asset_id IN (SELECT value FROM json_each(?))"
         chosen = () if among is None else (json_text.text(list(among.asset_ids)),)
-        tracks = [no for (no,) in execute(sql, (organization_id, at, *chosen))]
+        tracks = column(sql, (organization_id, at, *chosen))
         return history_engine.lent_rows.newest(tracks, 1, at + 1)
 
     return history_engine.lending(stored)
@@ -301,7 +301,7 @@ def _assets_with(ended: Callable[[int], list[int]], sql: str, values: dict[str, 
 
 
 def _column(sql: str, values: Any) -> list[int]:
-    return [value for (value,) in execute(sql, values)]
+    return column(sql, values)
 
 
 _ENDED_AROUND = """
@@ -358,7 +358,7 @@ def last_seen_before(organization_id: int, at: int, *, descending: bool) -> Iter
 def assets_of(tracks: Sequence[int]) -> list[int]:
     """Return the assets of tracks."""
     sql = "SELECT DISTINCT t.asset_id FROM json_each(?) k CROSS JOIN track t ON t.no = k.value"
-    return [asset_id for (asset_id,) in execute(sql, (json_text.text(list(tracks)),))]
+    return column(sql, (json_text.text(list(tracks)),))
 
 
 def is_larger_than(organization_id: int, count: int) -> bool:

@@ -11,7 +11,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from edge.database.connection import execute, reading
+from edge.database.connection import column, execute, reading
 from edge.database.lists import Page
 from edge.tracking import past, past_index
 from edge.tracking.board import BELOW
@@ -78,7 +78,7 @@ def _blocks(organization_id: int, filters: PastFilter) -> Among | Iterable[Among
         if not has_index:
             return None
         root = {"organization_id": organization_id, "location_id": filters.location_id}
-        places = [id_ for (id_,) in execute(f"{BELOW} SELECT id FROM below", root)]
+        places = column(f"{BELOW} SELECT id FROM below", root)
         asset_ids = past.may_have_been_at(places, filters.at, MOST_COMPUTED + 1)
         if len(asset_ids) <= MOST_COMPUTED:
             return Among(asset_ids)

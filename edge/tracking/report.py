@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, reading
+from edge.database.connection import column, execute, reading, scalar
 from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import HistoryUnavailable, NotFound
 from edge.records import search
@@ -266,7 +266,7 @@ def _newest_two(asset_ids: str) -> Iterable[tuple[Any, ...]]:
 
 def _newest_tracks(asset_ids: str) -> list[int]:
     sql = "SELECT no FROM track WHERE is_newest = 1 AND asset_id IN (SELECT value FROM json_each(?))"
-    return [no for (no,) in execute(sql, (asset_ids,))]
+    return column(sql, (asset_ids,))
 
 
 def current_location(asset_id: int) -> int | None:
@@ -290,8 +290,7 @@ def count_assets_at(location_id: int) -> int:
         f"SELECT count(*) FROM {SHOWN} AS position JOIN asset ON asset.id = position.asset_id "
         "WHERE position.location_id = ? AND asset.deleted_at IS NULL"
     )
-    count: int = execute(sql, (location_id,)).fetchone()[0]
-    return count
+    return scalar(sql, (location_id,))
 
 
 class Move(NamedTuple):
@@ -396,17 +395,15 @@ def decided_stays(organization_id: int, asset_id: int, limit: int) -> list[Decid
 
 def scanned_last(asset_ids: Collection[int]) -> set[int]:
     """Return those of these assets whose last sighting is a person's scan."""
-    rows = execute(
-        "SELECT asset_id FROM track WHERE is_newest = 1 AND row_rule = ? AND last_seen_at = row_at "
-        "AND asset_id IN (SELECT value FROM json_each(?))",
-        (Rule.PERSON, json.dumps(list(asset_ids))),
+    return set(
+        column(
+            "SELECT asset_id FROM track WHERE is_newest = 1 AND row_rule = ? AND last_seen_at = row_at "
+            "AND asset_id IN (SELECT value FROM json_each(?))",
+            (Rule.PERSON, json.dumps(list(asset_ids))),
+        )
     )
-    return {asset_id for (asset_id,) in rows}
 
 
 def count_stays(organization_id: int) -> int:
     """Return the number of rows of history of an organization."""
-    count: int = execute(
-        "SELECT ifnull(sum(history_rows), 0) FROM track WHERE organization_id = ?", (organization_id,)
-    ).fetchone()[0]
-    return count
+    return scalar("SELECT ifnull(sum(history_rows), 0) FROM track WHERE organization_id = ?", (organization_id,))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many, find_scalar, scalar
 from edge.tracking import history_engine
 from edge.tracking.decision_rule import Rule
 from edge.tracking.retrace import Step
@@ -211,12 +211,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no
 def add_track(scan: Scan, rule: Rule) -> int:
     """Insert the track of an asset that was never seen by this box, for its first scan; return its number."""
     at = scan.observed_at
-    no: int = execute(
+    return scalar(
         "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
         "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1) RETURNING no",
         (scan.asset_id, scan.organization_id, scan.location_id, at, at, at, rule),
-    ).fetchone()[0]
-    return no
+    )
 
 
 def move_to_asset(organization_id: int, from_asset_id: int, to_asset_id: int, *, skip_taken: bool = False) -> None:
@@ -228,15 +227,17 @@ def move_to_asset(organization_id: int, from_asset_id: int, to_asset_id: int, *,
 
 
 def assets_of(track_numbers: Collection[int]) -> set[int]:
-    rows = execute(
-        "SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))", (json.dumps(list(track_numbers)),)
+    return set(
+        column(
+            "SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(track_numbers)),),
+        )
     )
-    return {asset_id for (asset_id,) in rows}
 
 
 def tracks_of(asset_id: int) -> list[int]:
     """Return the numbers of an asset's tracks: several on a hub, where each site has its own."""
-    return [no for (no,) in execute("SELECT no FROM track WHERE asset_id = ?", (asset_id,))]
+    return column("SELECT no FROM track WHERE asset_id = ?", (asset_id,))
 
 
 def stays_after(asset_id: int, at: int, limit: int) -> list[tuple[int, int]]:
@@ -268,12 +269,11 @@ _OWN = (
 
 def newest_seq(asset_id: int, observed_at: int) -> int:
     """Return the highest `seq` of the stays that began at one moment."""
-    seq: int = execute(
+    return scalar(
         f"SELECT history.seq FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at = ? "
         "ORDER BY history.seq DESC LIMIT 1",
         (asset_id, observed_at),
-    ).fetchone()[0]
-    return seq
+    )
 
 
 def visits(asset_id: int, after: int, until: int | None = None) -> list[tuple[int, int]]:
@@ -288,12 +288,11 @@ def visits(asset_id: int, after: int, until: int | None = None) -> list[tuple[in
 
 def location_at(asset_id: int, at: int) -> int | None:
     """Return the location of the last stay that began at `at` or before."""
-    row = execute(
+    return find_scalar(
         f"SELECT source.location_id FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at <= ? "
         "ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1",
         (asset_id, at),
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def is_recorded(asset_id: int, observed_at: int, location_id: int) -> bool:
@@ -331,12 +330,11 @@ _ALONE = (
 
 def seen_alone_after(asset_id: int, carrier_id: int, at: int) -> int | None:
     """Return the first sighting of an asset on its own, after `at`, where its carrier never was."""
-    first: int | None = execute(
+    return find_scalar(
         f"SELECT min(history.observed_at) FROM {_OWN} "
         f"WHERE track.asset_id = :asset AND history.observed_at > :at AND {_ALONE}",
         {"asset": asset_id, "carrier": carrier_id, "at": at},
-    ).fetchone()[0]
-    return first
+    )
 
 
 _LOADED_THEN = f"""
@@ -357,7 +355,7 @@ def carried_at(carrier_id: int, at: int, location_id: int, asset_id: int | None 
     """
     values = {"carrier": carrier_id, "at": at, "here": location_id, "asset": asset_id}
     chosen = "" if asset_id is None else "AND carried.asset_id = :asset"
-    return [found for (found,) in execute(f"{_LOADED_THEN} {chosen}", values)]
+    return column(f"{_LOADED_THEN} {chosen}", values)
 
 
 class HeldRead(NamedTuple):
@@ -399,5 +397,5 @@ _RECENT_AT = (
 
 def held_at(location_id: int, recent: Sequence[tuple[int, int, int]]) -> set[int]:
     """Return the live assets with a held read at a location: stored, or one of `recent` (asset, time, source)."""
-    held = {asset_id for (asset_id,) in execute(_AT, (location_id,))}
-    return held | {asset_id for (asset_id,) in execute(_RECENT_AT, (json.dumps(recent), location_id))}
+    held = set(column(_AT, (location_id,)))
+    return held | set(column(_RECENT_AT, (json.dumps(recent), location_id)))

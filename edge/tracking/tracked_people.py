@@ -13,7 +13,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, changed
-from edge.database.connection import execute
+from edge.database.connection import column, execute, scalar
 from edge.errors import Invalid
 from edge.people.people import RANK, Role
 from edge.records.external_keys import chosen_keys
@@ -130,12 +130,11 @@ def choices() -> list[tuple[int, str, str, str]]:
 
 def count(organization_id: int) -> int:
     """Return the number of live assets that are people."""
-    number: int = execute(
+    return scalar(
         "SELECT count(*) FROM tracked_person t JOIN asset a ON a.id = t.asset_id "
         "WHERE a.organization_id = ? AND a.deleted_at IS NULL",
         (organization_id,),
-    ).fetchone()[0]
-    return number
+    )
 
 
 def among(asset_ids: Collection[int]) -> set[int]:
@@ -143,7 +142,7 @@ def among(asset_ids: Collection[int]) -> set[int]:
     if not asset_ids:
         return set()
     sql = "SELECT asset_id FROM tracked_person WHERE asset_id IN (SELECT value FROM json_each(?))"
-    return {asset_id for (asset_id,) in execute(sql, (json_text.text(sorted(asset_ids)),))}
+    return set(column(sql, (json_text.text(sorted(asset_ids)),)))
 
 
 def history_limits() -> list[tuple[int, int]]:

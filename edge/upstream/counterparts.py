@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.change_log import Kind
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many, find_scalar
 from edge.texts import N_
 from edge.upstream.content import Known, marks_of_text, text_of
 from edge.validation import json_text
@@ -63,10 +63,9 @@ def of_records(upstream_no: int, ids: Collection[int]) -> dict[int, Counterpart]
 
 def owner(upstream_no: int, remote_id: int) -> int | None:
     """Return the record of this box for an id of the service."""
-    row = execute(
+    return find_scalar(
         "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND remote_id = ?", (upstream_no, remote_id)
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def holding(upstream_no: int, mark: str) -> list[Counterpart]:
@@ -77,21 +76,19 @@ def holding(upstream_no: int, mark: str) -> list[Counterpart]:
 
 def ids_after(upstream_no: int, after: int, limit: int) -> list[int]:
     """Return the next records with a counterpart, by id."""
-    rows = execute(
+    return column(
         "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND record_id > ? ORDER BY record_id LIMIT ?",
         (upstream_no, after, limit),
     )
-    return [row[0] for row in rows]
 
 
 def due(upstream_no: int, now: int, limit: int) -> list[int]:
     """Return records with a conflict to check again. A time too far ahead was set before the clock went back."""
-    rows = execute(
+    return column(
         "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND retry_at IS NOT NULL "
         "AND (retry_at <= ? OR retry_at > ?) ORDER BY retry_at LIMIT ?",
         (upstream_no, now, now + 2 * LONGEST_RETRY, limit),
     )
-    return [row[0] for row in rows]
 
 
 def troubles(upstream_no: int, limit: int, offset: int = 0) -> list[Counterpart]:

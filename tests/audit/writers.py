@@ -13,7 +13,7 @@ EDGE = Path(__file__).parents[2] / "edge"
 # Modules that run statements but write nothing.
 _READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
 _RUNS_STATEMENTS = re.compile(
-    r"(database\.connection\.(execute(_many)?|insert|update)|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
+    r"(database\.connection\.(column|execute(_many)?|(find_)?scalar|insert|update)|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
     r"|records\.external_keys\.\w+_KEYS\b"
 )
 _SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database import connection
 from edge.database.connection import execute
 from edge.events import detection
 from edge.events import log as events
 from edge.records import assets
-from edge.rules import alerts, engine, rule_assets, rules, states
+from edge.rules import alerts, engine, rules, states
 from edge.rules.alerts import AlertFilter, list_alerts
 from edge.rules.engine import Engine
 from edge.rules.rule_preview import preview
@@ -268,7 +269,7 @@ def evaluate_and_die(site: Site, steps: int) -> None:
 
     site.engine = Engine(UTC)
     with suppress(Killed), pytest.MonkeyPatch.context() as patch:
-        for module in (engine, states, rules, events, rule_assets):
+        for module in (connection, engine, states, rules, events):
             patch.setattr(module, "execute", execute_some)
         site.engine.follow()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import execute, execute_many, scalar, writing
 from edge.events.progress import DUE
 
 MOST_WAITING = 2_000  # per channel
@@ -109,8 +109,7 @@ def file_of(number: int) -> Attachment | None:
 
 
 def count_waiting(channel_no: int) -> int:
-    count: int = execute("SELECT count(*) FROM channel_message WHERE channel_no = ?", (channel_no,)).fetchone()[0]
-    return count
+    return scalar("SELECT count(*) FROM channel_message WHERE channel_no = ?", (channel_no,))
 
 
 def due(channel_no: int, now: int, limit: int) -> list[Waiting]:

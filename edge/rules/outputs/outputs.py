@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.audit.kinds import ALL, Kind
-from edge.database.connection import execute
+from edge.database.connection import execute, scalar
 from edge.errors import Conflict
 from edge.people.topic_owners import check_owned
 from edge.readers import broker_files, output_topics
@@ -137,8 +137,7 @@ def all_outputs() -> list[Output]:
 
 def newest_alert() -> int:
     """Return the number of the newest alert of all organizations; alerts up to it switch nothing."""
-    no: int = execute("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'alert'").fetchone()[0]
-    return no
+    return scalar("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'alert'")
 
 
 def troubles() -> list[str]:

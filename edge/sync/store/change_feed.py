@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from edge.database import change_log
 from edge.database.change_log import Change, Kind
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import column, execute, execute_many, writing
 from edge.database.triggers import COPY_DIGESTS, DIGESTS, Follower
 from edge.doors import passage_copies
 from edge.tracking import copies
@@ -140,7 +140,7 @@ def all_records_listed(seq: int, limit: int) -> list[Change]:
 def changed_after(seq: int, *kinds: Kind) -> set[int]:
     """Return what has changes of these kinds after `seq`."""
     sql = "SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (SELECT value FROM json_each(?))"
-    return {row[0] for row in execute(sql, (seq, json.dumps(kinds)))}
+    return set(column(sql, (seq, json.dumps(kinds))))
 
 
 def assets_after(seq: int, limit: int) -> list[int] | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, writing
+from edge.database.connection import column, execute, writing
 from edge.database.lists import Page
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations, search, tagging, tags
@@ -190,7 +190,6 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
 
 def copies_in_conflict(limit: int) -> list[int]:
     """Return the hub's ids of some of its assets that are in conflict here. For sites."""
-    rows = execute(
+    return column(
         "SELECT remote_id FROM conflict WHERE peer = ? AND remote_id > 0 ORDER BY random() LIMIT ?", (HUB, limit)
     )
-    return [number for (number,) in rows]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from edge.database.connection import execute, reading, writing
+from edge.database.connection import column, execute, reading, writing
 from edge.database.sliced_writing import write_in_slices
 from edge.database.triggers import COPY_DIGESTS, COPY_RANGE_BITS
 from edge.sync.store.digests import Digest, hash_of, install, sum_up
@@ -66,7 +66,7 @@ def by_range(
 
     def steps() -> Iterator[None]:
         nonlocal reached
-        stored = {number for (number,) in execute(_STORED, (organization_id,))}
+        stored = set(column(_STORED, (organization_id,)))
         for number in range(first, RANGES):
             if number not in stored:
                 if time.monotonic() > ends_at and reached >= first:
@@ -105,12 +105,11 @@ def check(organization_id: int, number: int, computed: Hashes) -> None:
 
 def unsettled(organization_id: int) -> list[int]:
     """Return the assets of this hub in conflict, which are not sent to sites."""
-    rows = execute(
+    return column(
         "SELECT DISTINCT link.local_id FROM conflict JOIN link USING (peer, remote_id) "
         "JOIN asset ON asset.id = link.local_id AND asset.organization_id = ? LIMIT ?",
         (organization_id, MOST_UNSETTLED + 1),
     )
-    return [asset_id for (asset_id,) in rows]
 
 
 def keys_of_copies(refs: Iterable[int]) -> dict[int, str]:
@@ -125,12 +124,13 @@ def keys_of_copies(refs: Iterable[int]) -> dict[int, str]:
 
 def created_after(refs: Iterable[int], moment: int) -> set[int]:
     """Return the hub's ids of the copies created after a time. Here they are valid from the time of receipt."""
-    rows = execute(
-        "SELECT remote_id FROM link "
-        "WHERE peer = 0 AND created_at > ? AND remote_id IN (SELECT value FROM json_each(?))",
-        (moment, json.dumps(list(refs))),
+    return set(
+        column(
+            "SELECT remote_id FROM link "
+            "WHERE peer = 0 AND created_at > ? AND remote_id IN (SELECT value FROM json_each(?))",
+            (moment, json.dumps(list(refs))),
+        )
     )
-    return {ref for (ref,) in rows}
 
 
 def forget(organization_id: int) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit import actors, quotas
 from edge.database.change_log import Kind
-from edge.database.connection import database, execute
+from edge.database.connection import database, execute, scalar
 from edge.database.ids import new_id
 from edge.errors import Conflict, EdgeError
 from edge.records import assets, location_tree, locations, search
@@ -378,8 +378,7 @@ def _tags_here(peer: Peer, record: Record) -> int:
     if len(record.tags) <= MAX_TAGS or (local := _known(peer, record)) is None:
         return 0
     sql = f"SELECT count(*) FROM tag WHERE {table_of(record)}_id = ? AND deleted_at IS NULL"
-    number: int = execute(sql, (local,)).fetchone()[0]
-    return number
+    return scalar(sql, (local,))
 
 
 def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from edge.database.change_log import Change, Kind
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 from edge.doors import passage_copies
 from edge.sync.store.exchange import (
     AntennaName,
@@ -222,12 +222,11 @@ def own_assets(site_no: int, ids: Iterable[int]) -> list[tuple[int, int]]:
 
 def unknown_assets(organization_id: int, ids: Iterable[int]) -> list[int]:
     """Return those of the ids that no asset of the organization has, or had. For hubs."""
-    rows = execute(
+    return column(
         "SELECT value FROM json_each(?) WHERE NOT EXISTS "
         "(SELECT 1 FROM asset WHERE asset.id = value AND organization_id = ?)",
         (json.dumps(list(ids)), organization_id),
     )
-    return [asset_id for (asset_id,) in rows]
 
 
 def count_fitting(organization_id: int, ids: Sequence[int], size: int, table: str) -> int:
@@ -253,11 +252,10 @@ def count_fitting(organization_id: int, ids: Sequence[int], size: int, table: st
 
 def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:
     """Return one page of the live assets of an organization."""
-    rows = execute(
+    return column(
         "SELECT id FROM asset WHERE +organization_id = ? AND id > ? AND deleted_at IS NULL ORDER BY id LIMIT ?",
         (organization_id, after_id, limit),
     )
-    return [row[0] for row in rows]
 
 
 _SELECT_FOR_SITE = (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from edge.database.connection import execute, execute_many
+from edge.database.connection import column, execute, execute_many, find_scalar
 from edge.database.ids import new_ids
 from edge.records import gs1, search, tagging
 from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, moment
@@ -54,12 +54,11 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
 
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
     """Return the live record that has the key, other than `except_id`."""
-    row = execute(
+    return find_scalar(
         f"SELECT id FROM {table_of(record)} "
         "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",
         (organization_id, key, except_id),
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def holders_of_tags(
@@ -179,13 +178,12 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
 
 def live_copies(after: int, until: int | None) -> list[int]:
     """Return the hub's ids of its live assets here, also lost ones and those in conflict, in a range. For sites."""
-    rows = execute(
+    return column(
         "SELECT remote_id FROM link JOIN asset ON asset.id = local_id AND (deleted_at IS NULL "
         "OR EXISTS (SELECT 1 FROM conflict c WHERE c.peer = link.peer AND c.remote_id = link.remote_id)) "
         "WHERE link.peer = ? AND remote_id > ? AND ifnull(remote_id <= ?, 1) ORDER BY remote_id",
         (HUB, after, until),
     )
-    return [number for (number,) in rows]
 
 
 def originals_in_conflicts(peer: int, kind: int, refs: Sequence[int] | None = None) -> dict[int, Sequence[Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge.database.change_log import Kind
-from edge.database.connection import execute
+from edge.database.connection import column, execute
 from edge.sync.store.digests import Digest, Scope, hash_of, sum_up
 from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS, originals_in_conflicts
 
@@ -53,8 +53,7 @@ def keys_of(scope: Scope, refs: Mapping[int, int]) -> dict[int, str]:
 def created_after(refs: Collection[int], moment: int) -> set[int]:
     """Return those of this machine's records that were created after a time: there, they are valid from then on."""
     sql = "SELECT id FROM {0} WHERE id IN (SELECT value FROM json_each(?1)) AND created_at > ?2"
-    rows = execute(" UNION ALL ".join(map(sql.format, _TABLES.values())), (json.dumps(list(refs)), moment))
-    return {ref for (ref,) in rows}
+    return set(column(" UNION ALL ".join(map(sql.format, _TABLES.values())), (json.dumps(list(refs)), moment)))
 
 
 _TABLES = {Kind.ASSET: "asset", Kind.LOCATION: "location"}

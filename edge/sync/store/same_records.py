@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edge.database.change_log import Kind
-from edge.database.connection import execute
+from edge.database.connection import execute, find_scalar
 from edge.records.kept_elsewhere import home_of
 from edge.sync.store import known_records
 from edge.sync.store.exchange import HUB, AssetRecord, Peer, Record
@@ -44,23 +44,21 @@ def _waiting_too(peer: Peer, record: Record, holder: int, local: int | None) -> 
     """Return the same asset from another site that waits for the same key. One of the two is a copy."""
     if peer.no == HUB or not isinstance(record, AssetRecord):
         return None
-    row = execute(
+    return find_scalar(
         "SELECT link.local_id FROM conflict JOIN link USING (peer, remote_id) "
         "WHERE conflict.local_id = ? AND kind = ? AND record ->> 1 = ? AND record ->> 8 = ? "
         "AND link.local_id IS NOT ? AND (remote_id < 0 OR ? < 0)",
         (holder, Kind.ASSET, record.external_key, record.created_at, local, record.ref),
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def _deleted_at_home(peer: Peer, record: Record, key: str) -> int | None:
     """Return the asset that the record is a copy of, if its home has since deleted it."""
-    row = execute(
+    return find_scalar(
         f"SELECT id FROM {table_of(record)} JOIN mirror ON record_id = id "
         "WHERE organization_id = ? AND external_key = ? AND created_at = ? AND deleted_at IS NOT NULL",
         (peer.organization_id, key, record.created_at),
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def _may_be_of(peer: Peer, record: Record, holder: int) -> bool:

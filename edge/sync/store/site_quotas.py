@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edge import clock
-from edge.database.connection import database, execute, writing
+from edge.database.connection import database, execute, scalar, writing
 from edge.errors import Unavailable
 from edge.sync.store.exchange import Batch
 
@@ -92,11 +92,10 @@ def _start_from_now(site_no: int) -> None:
 
 def used_bytes() -> int:
     """Return the size of the data in the database, without unused pages."""
-    size: int = execute(
+    return scalar(
         "SELECT (page_count - freelist_count) * page_size "
         "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
-    ).fetchone()[0]
-    return size
+    )
 
 
 def _adds_data(batch: Batch) -> bool:

@@ -13,7 +13,7 @@ from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database import change_log
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, find_scalar, scalar, writing
 from edge.database.sliced_writing import write_in_slices
 from edge.database.triggers import NEWEST_TRACK, Follower
 from edge.errors import Conflict, NotFound, Unavailable
@@ -165,8 +165,7 @@ _NEW_HUB = "INSERT OR IGNORE INTO hub (one, epoch, id) VALUES (1, ?, ?)"
 def number_of_code(organization_id: int, code: str) -> int | None:
     """Return the number of the present site with this code."""
     sql = "SELECT no FROM site WHERE organization_id = ? AND code = ? AND removed_at IS NULL"
-    row = execute(sql, (organization_id, code)).fetchone()
-    return row[0] if row else None
+    return find_scalar(sql, (organization_id, code))
 
 
 def hub_id() -> str:
@@ -267,8 +266,7 @@ def list_sites(organization_id: int | None) -> list[Site]:
 
 
 def hub_horizon() -> int:
-    horizon: int = execute("SELECT horizon FROM hub").fetchone()[0]
-    return horizon
+    return scalar("SELECT horizon FROM hub")
 
 
 def is_hub() -> bool:

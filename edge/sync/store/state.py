@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database.change_log import Kind
-from edge.database.connection import execute
+from edge.database.connection import execute, scalar
 from edge.sync.store import change_feed, hub_link, site_health, sites
 from edge.sync.store.exchange import HUB
 from edge.sync.store.hub_link import Target
@@ -219,5 +219,4 @@ def _is_revoked(site: Site) -> bool:
 
 
 def count_set_aside(peer: int) -> int:
-    number: int = execute("SELECT count(*) FROM set_aside WHERE peer = ?", (peer,)).fetchone()[0]
-    return number
+    return scalar("SELECT count(*) FROM set_aside WHERE peer = ?", (peer,))
