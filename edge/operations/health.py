@@ -6,12 +6,12 @@ Persisted warnings are files left by programs outside the service. Each stays un
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from edge.events.standby_thread import StandbyThread
 from edge.operations.systemd import Notifier
 
 log = logging.getLogger(__name__)
@@ -57,37 +57,27 @@ class Health:
         return answer
 
 
-class Watchdog:
+class Watchdog(StandbyThread):
     """Notifies systemd while all vital checks pass. Without the notification systemd restarts the service."""
 
     def __init__(self, health: Health, notifier: Notifier) -> None:
+        super().__init__("watchdog", lambda: notifier.watchdog_seconds > 0, self._look)
         self._health = health
         self._notifier = notifier
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+        self._told = ""
 
-    def start(self) -> None:
-        if self._notifier.watchdog_seconds:
-            self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(1)
-
-    def _run(self) -> None:
-        was = ""
-        while not self._stopping.wait(self._notifier.watchdog_seconds / 4):
-            checks = self._health.checks()
-            dead = [check for check, is_vital in checks if is_vital and not check.ok]
-            if not dead:
-                self._notifier.alive()
-            trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)
-            if trouble != was:
-                was = trouble
-                self._notifier.status(trouble or "all ok")
-            if dead:
-                log.error("Not alive, systemd will restart the service: %s", trouble)
+    def _look(self) -> float:
+        checks = self._health.checks()
+        dead = [check for check, is_vital in checks if is_vital and not check.ok]
+        if not dead:
+            self._notifier.alive()
+        trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)
+        if trouble != self._told:
+            self._told = trouble
+            self._notifier.status(trouble or "all ok")
+        if dead:
+            log.error("Not alive, systemd will restart the service: %s", trouble)
+        return self._notifier.watchdog_seconds / 4
 
 
 HTTPS_WARNINGS = Path("/run/edge-https/warnings")  # written and removed by systemd/edge-https

@@ -227,7 +227,7 @@ def _start_upkeep(
     health.register(background.check, is_vital=False)
     # In its own thread, because it takes minutes.
     checker = Housekeeper("integrity", [Job("integrity", integrity.EVERY_SECONDS, background.run)])
-    checker.start()
+    checker.start_if_needed()
     stack.callback(checker.stop)
     quotas.keep_free(config.low_disk_mb << 20)
     stack.callback(quotas.keep_free, 0)
@@ -245,7 +245,7 @@ def _start_upkeep(
         export = AuditExport(config.data_dir, config.audit_syslog, config.events_authority_file)
         sender = Housekeeper("audit_export", [Job("syslog", audit_export.EVERY_SECONDS, export.run)])
         health.register(lambda: sender.check()._replace(is_outside=True), is_vital=False)
-        sender.start()
+        sender.start_if_needed()
         stack.callback(sender.stop)
     faults = Job("faults", FAULTS_SECONDS, lambda _: _record_faults(config, health))
     # In its own thread, because a job takes seconds to minutes. It continues jobs that a crash interrupted.
@@ -258,7 +258,7 @@ def _start_upkeep(
     health.register(housekeeper.check, is_vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), is_vital=False)
     health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), is_vital=False)
-    housekeeper.start()
+    housekeeper.start_if_needed()
     stack.callback(housekeeper.stop)
     health.register(bulk_worker.check, is_vital=False)
     stack.callback(bulk_worker.stop)
@@ -358,7 +358,7 @@ def _events_pace(config: Config) -> EventsPace:
 def _notify_systemd(health: Health, stack: ExitStack) -> None:
     notifier = Notifier(os.environ)
     watchdog = Watchdog(health, notifier)
-    watchdog.start()
+    watchdog.start_if_needed()
     stack.callback(watchdog.stop)
     stack.callback(notifier.stopping)
     notifier.ready()

@@ -37,7 +37,7 @@ def test_the_watchdog_is_fed_only_while_every_vital_part_lives(systemd: socket.s
     health.register(lambda: Check("writer", lives[0], "stuck"))
     health.register(lambda: Check("broker", False, "away"), is_vital=False)
     watchdog = Watchdog(health, notifier(systemd, 40_000))
-    watchdog.start()
+    watchdog.start_if_needed()
     try:
         while systemd.recv(100) != b"STATUS=broker: away":
             pass
@@ -81,7 +81,7 @@ def test_a_failing_job_is_reported_and_the_others_run() -> None:
             raise faults[0]
 
     housekeeper = Housekeeper("housekeeping", [Job("first", 0, fail), Job("second", 0, lambda _: done.set())])
-    housekeeper.start()
+    housekeeper.start_if_needed()
     try:
         assert done.wait(60)
         assert housekeeper.check().detail == "first: ValueError('bad day')"
@@ -91,7 +91,6 @@ def test_a_failing_job_is_reported_and_the_others_run() -> None:
         assert housekeeper.check().ok
     finally:
         housekeeper.stop()
-    assert not housekeeper.check().ok
 
 
 def test_a_thread_that_is_not_needed_yet_is_no_fault() -> None:
@@ -107,7 +106,6 @@ def test_a_thread_that_is_not_needed_yet_is_no_fault() -> None:
         assert done.wait(60)
     finally:
         housekeeper.stop()
-    assert not housekeeper.check().ok
 
 
 def test_what_a_script_left_behind_is_a_warning_until_it_is_removed(tmp_path: Path) -> None:

@@ -7,17 +7,18 @@ the broker; handhelds and API clients get a retry answer. It takes seconds.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from edge import clock
 from edge.clock import SECOND
+from edge.events.standby_thread import StandbyThread
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = "upgrade-pending"
 _LONGEST = 10 * 60 * SECOND
+LOOK_SECONDS = 0.2
 
 
 def is_pending(data_dir: Path) -> bool:
@@ -33,37 +34,27 @@ def is_cut_off(data_dir: Path) -> bool:
     return clock.now() - since > _LONGEST
 
 
-class StartedAfterUpgrade:
+class StartedAfterUpgrade(StandbyThread):
     """A component that starts immediately, or as soon as no upgrade is pending."""
 
     def __init__(self, data_dir: Path, start: Callable[[], None], stop: Callable[[], None]) -> None:
-        self._data_dir = data_dir
-        self._start = start
-        self._stop = stop
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._wait, name="upgrade", daemon=True)
+        super().__init__("upgrade", lambda: not self.is_started, self._start_if_complete)
+        self._data_dir, self._start, self._stop = data_dir, start, stop
         self.is_started = False
 
     def start(self) -> None:
-        if not is_pending(self._data_dir):
-            self._begin()
-        else:
+        self._start_if_complete()
+        if not self.is_started:
             log.info("Reads wait at the broker until the upgrade is complete")
-            self._thread.start()
+        self.start_if_needed()
 
     def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().stop()
         if self.is_started:
             self._stop()
 
-    def _wait(self) -> None:
-        while not self._stopping.wait(0.2):
-            if not is_pending(self._data_dir):
-                self._begin()
-                return
-
-    def _begin(self) -> None:
-        self._start()
-        self.is_started = True
+    def _start_if_complete(self) -> float:
+        if not is_pending(self._data_dir):
+            self._start()
+            self.is_started = True
+        return LOOK_SECONDS
