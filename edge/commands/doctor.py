@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from edge import __version__
 from edge.commands.config import shown
 from edge.commands.context import Setup, in_force, open_file, require_database
 from edge.commands.sync import state_rows
@@ -18,7 +17,6 @@ from edge.config.settings import Config, Value, read_secret
 from edge.database import migrate
 from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError, Unavailable
-from edge.formats.registry import proposed_filter, recognize
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from edge.operations.doctor import doctor as examination
@@ -165,30 +163,7 @@ def _subject(config: Config, *, is_open: bool) -> Subject:
             _own_broker(config), [*BROKER_TOPICS, *(_bridge_topics(config.data_dir) if is_open else ())]
         )
 
-    return Subject(
-        version=__version__,
-        data_dir=config.data_dir,
-        backup_dir=config.backup_folder,
-        second_dir=config.backup_second_dir,
-        low_disk_bytes=config.low_disk_mb << 20,
-        http_listen=config.http_listen,
-        public_url=config.http_public_url,
-        authority_file=config.http_authority_file,
-        broker_url=config.mqtt_broker,
-        broker_settings=broker_state.MOSQUITTO,
-        ask_broker=ask_broker,
-        recognize=recognize,
-        proposed_filter=proposed_filter,
-        continuous_dir=config.backup_continuous_dir,
-        accounts_dir=config.mqtt_accounts_dir,
-        tls_port=config.mqtt_tls_port,
-        machine=Machine(),
-        record_limits=config.record_limits,
-        time_zone=config.time_zone,
-        history_url=config.hub_history,
-        audit_syslog=config.audit_syslog,
-        firewall=os.environ.get("FIREWALL_RULES"),
-    )
+    return Subject(config, ask_broker, Machine(), os.environ.get("FIREWALL_RULES"))
 
 
 def _bridge_topics(data_dir: Path) -> list[str]:

@@ -24,7 +24,7 @@ from edge.operations.doctor import doctor
 from edge.operations.doctor.findings import Level, Subject
 from edge.people.organizations import list_organizations
 from edge.records import assets
-from tests.operations.doctor.test_doctor import finding_of, subject
+from tests.operations.doctor.test_doctor import finding_of, subject, with_settings
 from tests.sync import tls
 
 __all__ = ["subject"]
@@ -125,7 +125,7 @@ def test_entries_wait_for_a_server_that_is_away(site: Path, subject: Subject) ->
     add("Pallet")
     with pytest.raises(OSError, match="refused"):
         AuditExport(site, f"tcp://127.0.0.1:{port}", None).run(NEVER)
-    outside = subject._replace(data_dir=site, audit_syslog=f"tcp://127.0.0.1:{port}")
+    outside = with_settings(subject, data_dir=site, audit_syslog=f"tcp://127.0.0.1:{port}")
     assert finding_of(outside, "audit-outside")[0] is Level.OK, "only for some seconds"
     execute("UPDATE audit SET at = at - 3600000000")
     level, text = finding_of(outside, "audit-outside")
@@ -143,7 +143,7 @@ def test_entries_deleted_before_they_were_sent_are_told(site: Path, subject: Sub
         add("Pallet 1")
         execute("DELETE FROM audit WHERE no = 1")  # before the export was on
         export.run(NEVER)
-        outside = subject._replace(data_dir=site, audit_syslog=f"tcp://127.0.0.1:{server.port}")
+        outside = with_settings(subject, data_dir=site, audit_syslog=f"tcp://127.0.0.1:{server.port}")
         assert finding_of(outside, "audit-outside")[0] is Level.OK
         add("Pallet 2", "Pallet 3", "Pallet 4")
         last = max(numbers())

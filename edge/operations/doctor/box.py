@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
-from edge import clock
+from edge import __version__, clock
 from edge.database.connection import FILE_NAME
 from edge.operations.counted_time import CountedTime
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
@@ -62,14 +62,14 @@ def permissions(subject: Subject) -> Finding:
 def disk(subject: Subject) -> Finding:
     free = shutil.disk_usage(subject.data_dir).free
     text = f"{free >> 20} MB free on the database disk"
-    if free < subject.low_disk_bytes:
+    if free < (subject.config.low_disk_mb << 20):
         return problem(
             f"{text}: the oldest history is being deleted",
             "free disk space or use a larger disk; see: "
             f'du -xh "$(findmnt -no TARGET -T {subject.data_dir})" | sort -h',
         )
-    if free < 2 * subject.low_disk_bytes:
-        return warning(text, f"free disk space before it is less than {subject.low_disk_bytes >> 20} MB")
+    if free < 2 * (subject.config.low_disk_mb << 20):
+        return warning(text, f"free disk space before it is less than {subject.config.low_disk_mb} MB")
     return ok(text)
 
 
@@ -197,12 +197,13 @@ def service(subject: Subject) -> Finding:
 
 def pages(subject: Subject) -> Finding:
     """Check that the service is ready, or whether another program uses its port."""
+    listen = subject.config.http_listen
     try:
         answer = _ask(subject, "/readyz")
     except (OSError, ValueError, HTTPException) as error:
-        if not is_held(subject.data_dir) and _is_taken(subject.http_listen):
-            return problem(f"{subject.http_listen} is used by another program", "ss -ltnp shows it; set http.listen")
-        return problem(f"no response on {subject.http_listen}: {error}", "systemctl status edge")
+        if not is_held(subject.data_dir) and _is_taken(listen):
+            return problem(f"{listen} is used by another program", "ss -ltnp shows it; set http.listen")
+        return problem(f"no response on {listen}: {error}", "systemctl status edge")
     failing = [check for check in answer.get("checks", []) if not check["ok"]]
     if answer["status"] == "ok" and not failing:
         return ok("all components are ok")
@@ -214,18 +215,20 @@ def pages(subject: Subject) -> Finding:
 
 def public_url(subject: Subject) -> Finding:
     """Check that the address on labels leads to this box, because labels are used for years."""
-    if not subject.public_url:
-        own = own_address(subject.http_listen, subject.machine)
+    url = subject.config.http_public_url
+    if not url:
+        own = own_address(subject.config.http_listen, subject.machine)
         if own is None:
             return ok("not set, and other devices cannot reach this box: labels contain only keys")
         return ok(
             f'not set: each label links to the address its browser used; for one address set http.public_url = "{own}"'
         )
-    if is_loopback(subject.public_url):
+    if is_loopback(url):
         return problem(
-            f"labels would link each phone to itself: {subject.public_url}", "set http.public_url to the box's address"
+            f"labels would link each phone to itself: {url}",
+            "set http.public_url to the box's address",
         )
-    name = urlsplit(subject.public_url).hostname or ""
+    name = urlsplit(url).hostname or ""
     announced = subject.machine.network_name()
     if announced and name.endswith(".local") and name != f"{announced}.local":
         return problem(
@@ -234,31 +237,31 @@ def public_url(subject: Subject) -> Finding:
         )
     try:
         if announced and name == f"{announced}.local":
-            ask_as(subject, subject.public_url)
+            ask_as(subject, url)
         else:
-            with _open(f"{subject.public_url}/healthz", subject) as response:
+            with _open(f"{url}/healthz", subject) as response:
                 json.load(response)
     except (OSError, ValueError, HTTPException) as error:
         return problem(
-            f"labels link to {subject.public_url}, which does not respond here: {error}",
+            f"labels link to {url}, which does not respond here: {error}",
             "fix http.public_url or the DNS name before printing labels",
         )
-    return ok(f"labels link to {subject.public_url}, which responds")
+    return ok(f"labels link to {url}, which responds")
 
 
 def version(subject: Subject) -> Finding:
     try:
-        running = _ask(subject, "/healthz").get("version", subject.version)  # only for addresses in http.metrics_from
+        running = _ask(subject, "/healthz").get("version", __version__)  # only for addresses in http.metrics_from
     except (OSError, ValueError, HTTPException):
-        return ok(f"{subject.version} is installed")
-    if running != subject.version:
-        return warning(f"{running} is running, {subject.version} is installed", "systemctl restart edge")
+        return ok(f"{__version__} is installed")
+    if running != __version__:
+        return warning(f"{running} is running, {__version__} is installed", "systemctl restart edge")
     made = made_at(subject.machine.program / "venv")
     return ok(f"{running} of {made}" if made else running)
 
 
 def _ask(subject: Subject, path: str) -> dict[str, Any]:
-    host, _, port = subject.http_listen.rpartition(":")
+    host, _, port = subject.config.http_listen.rpartition(":")
     host = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  where it listens, not where we do
     try:
         with _open(f"http://{host}:{port}{path}", subject) as response:
@@ -271,8 +274,8 @@ def _ask(subject: Subject, path: str) -> dict[str, Any]:
 def _open(url: str, subject: Subject) -> Any:
     """Open a URL, trusting the system's certificates and the authority of this box."""
     trusted = ssl.create_default_context()
-    if subject.authority_file is not None and subject.authority_file.is_file():
-        trusted.load_verify_locations(subject.authority_file)
+    if subject.config.http_authority_file is not None and subject.config.http_authority_file.is_file():
+        trusted.load_verify_locations(subject.config.http_authority_file)
     request = urllib.request.Request(url, headers={"User-Agent": "edge-doctor"})  # noqa: S310  http or https
     return urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=trusted)  # noqa: S310  our own address
 

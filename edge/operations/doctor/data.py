@@ -81,7 +81,7 @@ def record_limits(subject: Subject) -> Finding:
     near = [
         f"{organization.name} has {count:,} of {limit:,} {kind}s"
         for organization in organizations
-        for kind, limit in subject.record_limits.items()
+        for kind, limit in subject.config.record_limits.items()
         if (count := quotas.count_of(organization.id, kind)) >= limit * NEAR
     ]
     if near:
@@ -101,23 +101,23 @@ def administrators(_: Subject) -> Finding:
 
 def audit_outside(subject: Subject) -> Finding:
     """Check that the entries of the audit reach the log server."""
-    if not subject.audit_syslog:
+    if not subject.config.audit_syslog:
         return ok("only this box has the audit; audit.syslog sends it to a log server, too")
     known = audit_export.sent(subject.data_dir)
-    see = f"check {subject.audit_syslog}; the reason is on the Status page and in: journalctl -u edge"
+    see = f"check {subject.config.audit_syslog}; the reason is on the Status page and in: journalctl -u edge"
     if known.lost_at > clock.now() - WARNED:
         return problem(f"{known.lost} entries of the audit were deleted before the log server had them", see)
     waiting = trail.entries_after(known.no, 1)
     if waiting and waiting[0].at < clock.now() - WAITING:
         return warning(f"entries of the audit wait for the log server since {clock.rfc3339(waiting[0].at)}", see)
-    return ok(f"{subject.audit_syslog} has the audit")
+    return ok(f"{subject.config.audit_syslog} has the audit")
 
 
 def backup_recent(subject: Subject) -> Finding:
-    backups, newest = list_backups(subject.backup_dir), newest_backup(subject.backup_dir)
+    backups, newest = list_backups(subject.config.backup_folder), newest_backup(subject.config.backup_folder)
     advice = "edge backup creates one now; then see: systemctl status edge-backup.timer edge-backup.service"
     if newest is None:
-        return problem(f"there is no backup in {subject.backup_dir}", advice)
+        return problem(f"there is no backup in {subject.config.backup_folder}", advice)
     age = datetime.now(UTC) - newest.made_at
     if age < -LATE:
         return warning(f"{newest.path.name} has a date in the future; the clock was wrong", advice)
@@ -128,7 +128,7 @@ def backup_recent(subject: Subject) -> Finding:
 
 
 def backup_sound(subject: Subject) -> Finding:
-    newest = newest_backup(subject.backup_dir)
+    newest = newest_backup(subject.config.backup_folder)
     if newest is None:
         return ok("no backup to check")
     try:
@@ -139,27 +139,29 @@ def backup_sound(subject: Subject) -> Finding:
 
 
 def backup_second(subject: Subject) -> Finding:
-    if subject.second_dir is None:
+    folder = subject.config.backup_second_dir
+    if folder is None:
         return warning(
             "backups exist only on this disk", "set backup.second_dir to a folder on a USB drive or another disk"
         )
-    if not subject.second_dir.is_dir():
-        return problem(f"{subject.second_dir} is not there", "plug in the disk and mount it")
-    if subject.second_dir.stat().st_dev == subject.data_dir.stat().st_dev:
+    if not folder.is_dir():
+        return problem(f"{folder} is not there", "plug in the disk and mount it")
+    if folder.stat().st_dev == subject.data_dir.stat().st_dev:
         return warning(
-            f"{subject.second_dir} is on the same disk as the database", "check that the USB drive is mounted"
+            f"{folder} is on the same disk as the database",
+            "check that the USB drive is mounted",
         )
-    first, second = list_backups(subject.backup_dir), list_backups(subject.second_dir)
+    first, second = list_backups(subject.config.backup_folder), list_backups(folder)
     if first and (not second or second[0].made_at < first[0].made_at):
         return problem(
-            f"{subject.second_dir} lacks the newest backup",
+            f"{folder} lacks the newest backup",
             "edge backup shows the reason; check whether it is full or read-only",
         )
-    return ok(f"{len(second)} backups in {subject.second_dir}")
+    return ok(f"{len(second)} backups in {folder}")
 
 
 def backup_continuous(subject: Subject) -> Finding:
-    folder = subject.continuous_dir
+    folder = subject.config.backup_continuous_dir
     if folder is None:
         return ok("none: scans since the newest backup exist only on this disk")
     fault = continuous_backup.drive_fault(folder, subject.data_dir)

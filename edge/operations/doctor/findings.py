@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
 from edge import clock
-from edge.formats.reads import Guess
+from edge.config.settings import Config
 from edge.operations.doctor.machine import NO_SITE, Machine
 from edge.operations.files import replace_text
 
@@ -35,31 +34,16 @@ class Finding(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Plain values that describe the installation to check."""
+    """The installation to check: its settings, its broker, and the computer around it."""
 
-    version: str
-    data_dir: Path
-    backup_dir: Path
-    second_dir: Path | None
-    low_disk_bytes: int
-    http_listen: str
-    public_url: str  # empty if not set
-    authority_file: Path | None  # of this box's own certificates
-    broker_url: str
-    broker_settings: Path  # mosquitto's settings folder; may not exist
-    # Returns the topics below $SYS with their values, or raises EdgeError.
-    ask_broker: Callable[[], Mapping[str, str]]
-    recognize: Callable[[str, bytes], Guess]  # guesses the format of a message from its topic and payload
-    proposed_filter: Callable[[str, bytes], str]  # topic filter of a reader that sends such messages
-    continuous_dir: Path | None = None  # where the continuous backup goes
-    accounts_dir: Path | None = None  # where edge writes the broker accounts of readers
-    tls_port: int = 0  # of the broker, for readers with TLS; 0: none
+    config: Config
+    ask_broker: Callable[[], Mapping[str, str]]  # returns topics below $SYS with their values, or raises EdgeError
     machine: Machine = NO_SITE
-    record_limits: Mapping[str, int] = MappingProxyType({})  # maximum number of records of an organization by kind
-    time_zone: str = ""  # of the pages; empty: that of the box
-    history_url: str = ""  # of PostgreSQL, if it has the history of a hub
-    audit_syslog: str = ""  # the server that gets the audit
     firewall: str | None = None  # its rules, which only root can read; None: unknown
+
+    @property
+    def data_dir(self) -> Path:
+        return self.config.data_dir
 
 
 def ok(text: str) -> Finding:
@@ -78,6 +62,11 @@ def some(names: list[str], most: int = 5) -> str:
     """Join at most `most` names and count the rest."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def listing(names: list[str], fault: str, advice: str, fine: str) -> Finding:
+    """Return a warning with the fault and the first names, or that all is well without names."""
+    return warning(f"{fault}: {some(names)}", advice) if names else ok(fine)
 
 
 FILE_NAME = "doctor.json"

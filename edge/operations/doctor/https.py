@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ _SECONDS = 5.0
 _HERE = "127.0.0.1"
 _CONNECT = bytes((0x10, 17, 0, 4)) + b"MQTT" + bytes((4, 2, 0, 10, 0, 5)) + b"probe"  # MQTT 3.1.1, without an account
 _CONNACK = 0x20
+_AUTHORITY = "the authority"
 _RENEW = "sudo edge-https renew; systemctl status edge-https.timer edge-https.service"
 
 
@@ -63,10 +64,10 @@ def https(subject: Subject) -> Finding:
 
 def mqtts(subject: Subject) -> Finding:
     """Check that the broker answers on its TLS port, and that a broker elsewhere is not used without TLS."""
-    port = subject.tls_port
-    if subject.broker_url.startswith("mqtt://") and not is_loopback(subject.broker_url):
+    port, url = subject.config.mqtt_tls_port, subject.config.mqtt_broker
+    if url.startswith("mqtt://") and not is_loopback(url):
         return warning(
-            f"edge sends its password to {urlsplit(subject.broker_url).hostname} and receives reads without encryption",
+            f"edge sends its password to {urlsplit(url).hostname} and receives reads without encryption",
             "set mqtt.broker to an address with mqtts:// and mqtt.ca_file if the broker has its own authority",
         )
     if not port:
@@ -89,14 +90,14 @@ def mqtts(subject: Subject) -> Finding:
 
 def certificates(subject: Subject) -> Finding:
     """Check the days left on the certificates of pages and broker, and on the authority."""
-    left = {f"the certificate of port {port}": days for port, days in _days_left(subject)}
-    if subject.authority_file is not None and subject.authority_file.is_file():
-        days = _days_of_authority(subject)
-        if days is not None and days < AUTHORITY_DAYS:
-            return problem(
-                f"the certificate authority expires in {days} days",
-                f"sudo rm {subject.authority_file}; sudo edge-https on --as-before; then install it on every device",
-            )
+    left = {what: int((end - time.time()) // 86400) for what, end in _ends(subject)}
+    days = left.pop(_AUTHORITY, AUTHORITY_DAYS)
+    if days < AUTHORITY_DAYS:
+        return problem(
+            f"the certificate authority expires in {days} days",
+            f"sudo rm {subject.config.http_authority_file}; sudo edge-https on --as-before; "
+            "then install it on every device",
+        )
     if not left:
         return ok("this box has no certificates of its own")
     what, days = min(left.items(), key=lambda item: item[1])
@@ -109,43 +110,29 @@ def certificates(subject: Subject) -> Finding:
 
 def first_end(subject: Subject) -> int | None:
     """Return when the first certificate of this box expires, in UTC seconds; None without certificates."""
-    ends = [end for _, end in _ends(subject)]
-    if subject.authority_file is not None and subject.authority_file.is_file():
-        with suppress(OSError):  # the check `certificates` reports it
-            ends += _ends_of_authority(subject)
-    return min(ends, default=None)
+    return min((end for _, end in _ends(subject)), default=None)
 
 
-def _days_left(subject: Subject) -> Iterator[tuple[int, int]]:
-    return ((port, _days_until(end)) for port, end in _ends(subject))
-
-
-def _ends(subject: Subject) -> Iterator[tuple[int, int]]:
-    """Yield ports with the end of their certificate."""
-    for port in (https_port(subject), subject.tls_port):
-        if port:
-            try:
+def _ends(subject: Subject) -> Iterator[tuple[str, int]]:
+    """Yield the certificates that can be read, with their ends; the checks of their ports report the others."""
+    for port in (https_port(subject), subject.config.mqtt_tls_port):
+        with suppress(OSError):
+            if port:
                 with _tls(subject, port) as connection:
-                    end = (connection.getpeercert() or {}).get("notAfter")
-            except OSError:  # the checks of these ports report it
-                continue
-            if isinstance(end, str):
-                yield port, int(ssl.cert_time_to_seconds(end))
+                    yield from _end_of(f"the certificate of port {port}", connection.getpeercert() or {})
+    authority = subject.config.http_authority_file
+    if authority is not None and authority.is_file():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with suppress(OSError):
+            context.load_verify_locations(authority)
+        for row in context.get_ca_certs():
+            yield from _end_of(_AUTHORITY, row)
 
 
-def _days_of_authority(subject: Subject) -> int | None:
-    return min(map(_days_until, _ends_of_authority(subject)), default=None)
-
-
-def _ends_of_authority(subject: Subject) -> list[int]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(subject.authority_file)
-    ends = [end for row in context.get_ca_certs() if isinstance(end := row.get("notAfter"), str)]
-    return [int(ssl.cert_time_to_seconds(end)) for end in ends]
-
-
-def _days_until(end: int) -> int:
-    return int((end - time.time()) // 86400)
+def _end_of(what: str, certificate: Mapping[str, object]) -> Iterator[tuple[str, int]]:
+    end = certificate.get("notAfter")
+    if isinstance(end, str):
+        yield what, int(ssl.cert_time_to_seconds(end))
 
 
 def _refused_finding(what: str, error: ssl.SSLError) -> Finding:
@@ -186,8 +173,8 @@ def _health(connection: socket.socket, name: str) -> tuple[HTTPResponse, bytes]:
 def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLSocket]:
     """Connect to this box, trusting the system's authorities and its own, for this name only. Raises OSError."""
     context = ssl.create_default_context()
-    if subject.authority_file is not None and subject.authority_file.is_file():
-        context.load_verify_locations(subject.authority_file)
+    if subject.config.http_authority_file is not None and subject.config.http_authority_file.is_file():
+        context.load_verify_locations(subject.config.http_authority_file)
     with (
         socket.create_connection((_HERE, port), timeout=_SECONDS) as plain,
         context.wrap_socket(plain, server_hostname=name) as connection,

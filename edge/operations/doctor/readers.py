@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from edge import clock
 from edge.errors import EdgeError
+from edge.formats.registry import proposed_filter, recognize
 from edge.operations import stats
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.operations.doctor.findings import Finding, Subject, listing, ok, problem, some, warning
 from edge.readers import broker_state, ignored_messages, ledger, mapped_fields
 from edge.readers.broker_accounts import count_settled, list_accounts
 from edge.readers.broker_files import shares_of
@@ -22,7 +23,7 @@ MANY_RETAINED = 10_000
 
 
 def broker(subject: Subject) -> Finding:
-    if subject.broker_url == "embedded":
+    if subject.config.mqtt_broker == "embedded":
         return warning(
             "the embedded broker keeps no messages across a restart", "use mosquitto for production: systemd/install.sh"
         )
@@ -30,7 +31,7 @@ def broker(subject: Subject) -> Finding:
         answer = subject.ask_broker()
     except EdgeError as error:
         return problem(str(error), "systemctl restart mosquitto; if it stops again: journalctl -u mosquitto -n 20")
-    return ok(f"{subject.broker_url} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
+    return ok(f"{subject.config.mqtt_broker} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
 
 
 def broker_accounts(subject: Subject) -> Finding:
@@ -38,16 +39,17 @@ def broker_accounts(subject: Subject) -> Finding:
 
     Only mosquitto may read its files, so their sizes and times are compared.
     """
-    if subject.accounts_dir is None and subject.broker_url != "embedded" and (left := count_settled()):
+    folder = subject.config.mqtt_accounts_dir
+    if folder is None and subject.config.mqtt_broker != "embedded" and (left := count_settled()):
         return problem(
             f"mqtt.accounts_dir is not set, but the broker delivers {left} readers only to edge's additional sessions",
             "set mqtt.accounts_dir again; or remove acl_file from mosquitto, then: edge accounts --end",
         )
-    if subject.accounts_dir is None or not (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
+    if folder is None or not (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
         return ok("edge manages no mosquitto accounts")
     advice = "sudo edge accounts; sudo systemctl restart edge-accounts.service; systemctl status edge-accounts.path"
     for name, what in (("passwd", "accounts"), ("acl", "permissions")):
-        written, used = subject.accounts_dir / name, subject.machine.mosquitto / f"edge.{name}"
+        written, used = folder / name, subject.machine.mosquitto / f"edge.{name}"
         if not written.is_file() or not used.is_file():
             missing = used if written.is_file() else written
             return problem(f"the {what} of readers are missing: {missing}", advice)
@@ -60,9 +62,9 @@ def broker_accounts(subject: Subject) -> Finding:
 
 def broker_limits(subject: Subject) -> Finding:
     """Check mosquitto's queue. By default it holds 1,000 messages, none with QoS 0, and silently drops the rest."""
-    if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():
+    if subject.config.mqtt_broker == "embedded" or not subject.machine.mosquitto.is_dir():
         return ok("no mosquitto on this box")
-    settings = broker_state.settings(subject.broker_settings)
+    settings = broker_state.settings(subject.machine.mosquitto)
     shares = shares_of(list_accounts())  # sessions of edge; mosquitto's limit applies to each
     share = int(settings.get("max_queued_messages", "1000"))
     queue = share * shares
@@ -107,7 +109,7 @@ def broker_retained(subject: Subject) -> Finding:
     retained = _counted_by_broker(subject, broker_state.RETAINED)
     if isinstance(retained, Finding):
         return retained
-    if broker_state.is_filled_by_readers(subject.ask_broker(), broker_state.settings(subject.broker_settings)):
+    if broker_state.is_filled_by_readers(subject.ask_broker(), broker_state.settings(subject.machine.mosquitto)):
         return problem(
             f"retained messages ({retained}) or subscriptions of readers fill the memory of the broker",
             "it restarts within ten minutes and deletes them; find the reader in journalctl -u mosquitto, and give it "
@@ -128,7 +130,7 @@ def broker_retained(subject: Subject) -> Finding:
 
 def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
     """Return a counter that the broker publishes, or a finding if it is unknown."""
-    if subject.broker_url == "embedded":
+    if subject.config.mqtt_broker == "embedded":
         return ok("not counted by the embedded broker")
     try:
         return int(subject.ask_broker().get(topic, "0"))
@@ -156,12 +158,8 @@ def readers_seen(_: Subject) -> Finding:
 
 def readers_qos(_: Subject) -> Finding:
     weak = [row.name for row in stats.reader_figures() if row.is_enabled and row.qos == 0]
-    if weak:
-        return warning(
-            f"publish at QoS 0: {some(weak)}",
-            "set QoS 1 in the reader; with QoS 0, reads are lost when the connection fails",
-        )
-    return ok("every active reader publishes at QoS 1 or higher")
+    advice = "set QoS 1 in the reader; with QoS 0, reads are lost when the connection fails"
+    return listing(weak, "publish at QoS 0", advice, "every active reader publishes at QoS 1 or higher")
 
 
 def readers_clock(_: Subject) -> Finding:
@@ -170,65 +168,52 @@ def readers_clock(_: Subject) -> Finding:
         for row in stats.reader_figures()
         if row.is_enabled and is_off(row.clock_setting, row.clock_offset, row.clock_stands_at)
     ]
-    if off:
-        return warning(f"clocks are off: {some(off)}", "set this box or your time server as the reader's NTP server")
-    return ok("the readers' clocks are correct")
+    advice = "set this box or your time server as the reader's NTP server"
+    return listing(off, "clocks are off", advice, "the readers' clocks are correct")
 
 
 def antennas(_: Subject) -> Finding:
     unplaced = [f"{name} antenna {port}" for name, port in stats.unplaced_antennas(clock.now() - 7 * clock.DAY)]
     if unplaced:
         return warning(f"antennas without a location: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
-    if stray := stats.sleds_without_operator():
-        return warning(
-            f"sleds of people or handhelds that cannot scan: {some(stray)}", "choose their operator on the page"
-        )
-    return ok("every active antenna has a location")
+    fault, advice = "sleds of people or handhelds that cannot scan", "choose their operator on the page"
+    return listing(stats.sleds_without_operator(), fault, advice, "every active antenna has a location")
 
 
-def topics(subject: Subject) -> Finding:
+def topics(_: Subject) -> Finding:
     """Check for unassigned topics. A gateway with a topic for each tag is listed once, by its proposed filter."""
     unassigned: dict[str, bool] = {}
     for topic, is_owned, sample in stats.unassigned_topics(clock.now() - clock.DAY):
-        unassigned[subject.proposed_filter(topic, sample)] = is_owned
+        unassigned[proposed_filter(topic, sample)] = is_owned
     outside = [topic for topic, is_owned in unassigned.items() if not is_owned]
     if outside:
         return warning(
             f"topics of no organization: {some(outside)}",
             "let these readers publish below a prefix of `edge org list`, or change the prefix: edge org topics",
         )
-    if unassigned:
-        return warning(
-            f"unassigned topics: {some(list(unassigned))}",
-            "set them up on the Readers page or with: edge reader add",
-        )
-    return ok("no unassigned topics")
+    advice = "set them up on the Readers page or with: edge reader add"
+    return listing(list(unassigned), "unassigned topics", advice, "no unassigned topics")
 
 
-def formats(subject: Subject) -> Finding:
+def formats(_: Subject) -> Finding:
     """Check for readers with the wrong format: it loses every read without any unreadable message."""
-    ignored = ignored_messages.newest_of_each(clock.now() - clock.DAY)
-    if not ignored:
-        return ok("all messages of the last day matched their reader's format")
     names = []
-    for name, newest in ignored:
-        guess = subject.recognize(newest.topic, newest.payload)
+    for name, newest in ignored_messages.newest_of_each(clock.now() - clock.DAY):
+        guess = recognize(newest.topic, newest.payload)
         names.append(f"{name} (looks like {guess.name})" if guess.name else name)
-    return warning(
-        f"readers sending messages in another format: {some(names)}",
+    return listing(
+        names,
+        "readers sending messages in another format",
         "choose the right format or fix the mapping; the last message: edge reader show NAME",
+        "all messages of the last day matched their reader's format",
     )
 
 
 def mappings(_: Subject) -> Finding:
     """Check for mappings with a wrong optional path: no read is lost, but its location or time is wrong."""
     remarks = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
-    if remarks:
-        return warning(
-            f"mappings with missing values: {some(remarks)}",
-            "fix the path or unit in the mapping, then test a message: edge reader try NAME",
-        )
-    return ok("all mapping paths match")
+    advice = "fix the path or unit in the mapping, then test a message: edge reader try NAME"
+    return listing(remarks, "mappings with missing values", advice, "all mapping paths match")
 
 
 def dead_letters(_: Subject) -> Finding:

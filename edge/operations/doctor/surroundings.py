@@ -19,14 +19,14 @@ def broker_reachable(subject: Subject) -> Finding:
 
     Readers with a message within a day are on this box or reach its broker in another way, such as a bridge.
     """
-    url = urlsplit(subject.broker_url)
-    if not is_loopback(subject.broker_url):
+    url = urlsplit(subject.config.mqtt_broker)
+    if not is_loopback(subject.config.mqtt_broker):
         return ok("no readers at a broker of this box")
     try:
         lines = [line.split() for line in subject.machine.run(["ss", "-Hltn"]).splitlines()]
     except Unavailable:
         return ok("unknown: ss does not respond")
-    ports = {str(url.port or 1883), str(subject.tls_port)}
+    ports = {str(url.port or 1883), str(subject.config.mqtt_tls_port)}
     listening = [words[3] for words in lines if len(words) > 3 and words[3].rpartition(":")[2] in ports]
     if listening and all(is_loopback(f"mqtt://{address}") for address in listening):
         silent = _silent_readers()
@@ -43,8 +43,8 @@ def firewall(subject: Subject) -> Finding:
     """Check that a firewall lets readers and browsers in. Closed ports that no silent reader needs are right."""
     if subject.firewall is None:
         return ok("unknown: only root may read the rules of a firewall; run sudo edge doctor")
-    readers = {urlsplit(subject.broker_url).port or 1883, subject.tls_port} - {0}
-    if not is_loopback(subject.broker_url):
+    readers = {urlsplit(subject.config.mqtt_broker).port or 1883, subject.config.mqtt_tls_port} - {0}
+    if not is_loopback(subject.config.mqtt_broker):
         readers = set()
     pages = {port for port in (https_port(subject), subject.machine.caddy_port("http")) if port}
     found = examine(subject.firewall, readers | pages)
@@ -66,18 +66,18 @@ def _silent_readers() -> list[str]:
 
 def http_behind_https(subject: Subject) -> Finding:
     """Check that with HTTPS other devices cannot use plain HTTP at the service itself."""
-    if https_port(subject) is None or is_loopback(f"http://{subject.http_listen}"):
+    if https_port(subject) is None or is_loopback(f"http://{subject.config.http_listen}"):
         return ok("other devices use HTTPS, or HTTPS is off")
     return warning(
-        f"with HTTPS on, the service also answers other devices in clear on {subject.http_listen}",
+        f"with HTTPS on, the service also answers other devices in clear on {subject.config.http_listen}",
         'set http.listen = "127.0.0.1:PORT" in /etc/edge/edge.toml, then: sudo edge-https on --as-before',
     )
 
 
 def time_zone(subject: Subject) -> Finding:
     """Check that the pages show local times."""
-    if subject.time_zone:
-        return ok(subject.time_zone)
+    if subject.config.time_zone:
+        return ok(subject.config.time_zone)
     name = str(subject.machine.localtime.resolve()).partition("/zoneinfo/")[2]
     if name in ("", "UTC", "Etc/UTC"):
         return warning(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edge.errors import EdgeError
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.operations.doctor.findings import Finding, Subject, listing, ok, problem, some, warning
 from edge.sync.store import state as sync_state
 from edge.tracking import history_choice, history_engine
 
@@ -51,17 +51,16 @@ def downstream(_: Subject) -> Finding:
     if unsettled:
         return warning(f"conflicts or items set aside: {some(unsettled)}", "Sync page, or: edge sync conflicts")
     ill = [f"{row.site.code}: {row.site_problems}" for row in reported if row.site_problems]
-    if ill:
-        return warning(f"problems at sites: {some(ill, 3)}", "edge doctor on the box of that site")
-    return ok(f"{len(reported)} sites are up to date" if len(reported) > 1 else "1 site is up to date")
+    fine = f"{len(reported)} sites are up to date" if len(reported) > 1 else "1 site is up to date"
+    return listing(ill, "problems at sites", "edge doctor on the box of that site", fine)
 
 
 def history_database(subject: Subject) -> Finding:
     """Check that a hub with its history in PostgreSQL reaches it."""
-    if not subject.history_url:
+    if not subject.config.hub_history:
         return ok("the history is in this box's own database")
     try:
-        history_engine.use(subject.history_url, history_choice.this_hub())
+        history_engine.use(subject.config.hub_history, history_choice.this_hub())
         number = history_engine.lent_rows.count_partitions()
         is_empty = history_choice.are_missing_there()
     except EdgeError as error:

@@ -4,7 +4,9 @@ import os
 import re
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,12 +14,13 @@ from click.testing import CliRunner
 from edge import clock
 from edge.audit.actors import shell
 from edge.cli import cli
+from edge.config.settings import Config
 from edge.database.connection import execute, writing
 from edge.errors import SetupError, Unavailable
-from edge.formats.registry import proposed_filter, recognize
 from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.doctor import box, doctor
 from edge.operations.doctor.findings import Level, Subject, ok, problem
+from edge.operations.doctor.machine import NO_SITE
 from edge.operations.files import hold
 from edge.operations.upgrade.pending_upgrade import FILE_NAME
 from edge.people.organizations import list_organizations
@@ -37,21 +40,13 @@ from tests.operations.history import Stay, add_asset
 @pytest.fixture
 def subject(site: Path) -> Subject:
     site.chmod(0o700)
-    return Subject(
-        version="1.0",
-        data_dir=site,
-        backup_dir=site / "backups",
-        second_dir=None,
-        low_disk_bytes=1000,
-        http_listen="127.0.0.1:1",
-        public_url="",
-        authority_file=None,
-        broker_url="mqtt://edge@127.0.0.1:1883",
-        broker_settings=site / "mosquitto",
-        ask_broker=lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"},
-        recognize=recognize,
-        proposed_filter=proposed_filter,
-    )
+    config = Config(data_dir=site, low_disk_mb=1, http_listen="127.0.0.1:1", mqtt_broker="mqtt://edge@127.0.0.1:1883")
+    machine = NO_SITE._replace(mosquitto=site / "mosquitto")
+    return Subject(config, lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"}, machine)
+
+
+def with_settings(subject: Subject, **changed: Any) -> Subject:
+    return subject._replace(config=replace(subject.config, **changed))
 
 
 def finding_of(subject: Subject, name: str) -> tuple[Level, str]:
@@ -138,7 +133,7 @@ def test_others_who_can_read_the_database(subject: Subject) -> None:
 
 def test_a_disk_that_gets_low(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, level in ((900, Level.PROBLEM), (1500, Level.WARNING), (5000, Level.OK)):
-        monkeypatch.setattr(box.shutil, "disk_usage", lambda _, free=free: type("Usage", (), {"free": free}))
+        monkeypatch.setattr(box.shutil, "disk_usage", lambda _, free=free: type("Usage", (), {"free": free << 10}))
         assert finding_of(subject, "disk")[0] is level
 
 
@@ -198,8 +193,8 @@ def test_a_port_held_by_closed_connections_is_not_in_use(subject: Subject, monke
             accepted, _ = listener.accept()
             accepted.close()
             assert client.recv(1) == b""
-        subject = subject._replace(http_listen=f"127.0.0.1:{address[1]}")
-        assert "no response" in finding_of(subject._replace(http_listen="127.0.0.1:1"), "pages")[1]
+        subject = with_settings(subject, http_listen=f"127.0.0.1:{address[1]}")
+        assert "no response" in finding_of(with_settings(subject, http_listen="127.0.0.1:1"), "pages")[1]
     assert "no response" in finding_of(subject, "pages")[1]
     with socket.create_server(address):
         assert "used by another program" in finding_of(subject, "pages")[1]
@@ -273,14 +268,14 @@ def test_backups_missing_recent_and_late(subject: Subject, monkeypatch: pytest.M
     assert finding_of(subject, "backup")[0] is Level.PROBLEM
     for days, level in ((10, Level.PROBLEM), (3, Level.WARNING), (0, Level.OK)):
         monkeypatch.setattr(clock, "now", lambda days=days: began() - days * clock.DAY)
-        make_backup(subject.data_dir, subject.backup_dir, Rotation(9, 9))
+        make_backup(subject.data_dir, subject.config.backup_folder, Rotation(9, 9))
         assert finding_of(subject, "backup")[0] is level
 
 
 def test_a_backup_that_cannot_be_read_back(subject: Subject) -> None:
-    make_backup(subject.data_dir, subject.backup_dir, Rotation(1, 1))
+    make_backup(subject.data_dir, subject.config.backup_folder, Rotation(1, 1))
     assert finding_of(subject, "backup-sound")[0] is Level.OK
-    file = list_backups(subject.backup_dir)[0].path
+    file = list_backups(subject.config.backup_folder)[0].path
     file.write_bytes(file.read_bytes()[:500])
     assert finding_of(subject, "backup-sound")[0] is Level.PROBLEM
 
@@ -288,7 +283,7 @@ def test_a_backup_that_cannot_be_read_back(subject: Subject) -> None:
 def test_a_second_disk_that_is_none(subject: Subject) -> None:
     assert finding_of(subject, "backup-second")[0] is Level.WARNING
     second = subject.data_dir / "second"
-    subject = subject._replace(second_dir=second)
+    subject = with_settings(subject, backup_second_dir=second)
     assert finding_of(subject, "backup-second")[0] is Level.PROBLEM
     second.mkdir()
     assert "same disk" in finding_of(subject, "backup-second")[1]
@@ -319,7 +314,7 @@ def test_a_broker_that_is_away_or_has_dropped_messages(subject: Subject) -> None
         Level.WARNING,
         "the broker has dropped 12 messages since its start",
     )
-    assert finding_of(subject._replace(broker_url="embedded"), "broker")[0] is Level.WARNING
+    assert finding_of(with_settings(subject, mqtt_broker="embedded"), "broker")[0] is Level.WARNING
 
 
 @pytest.mark.parametrize(("limit", "level"), [(10, Level.OK), (5, Level.WARNING)])
@@ -327,7 +322,7 @@ def test_an_organization_close_to_its_maximum_of_records(subject: Subject, limit
     organization_id = list_organizations()[0].id
     for number in range(4):
         assets.create(shell(organization_id), name=f"Asset {number}")
-    limited = subject._replace(record_limits={"asset": limit})
+    limited = with_settings(subject, most_assets=limit)
     assert finding_of(limited, "record-limits")[0] is level
 
 
@@ -350,8 +345,8 @@ def test_a_broker_that_is_filled_with_retained_messages(subject: Subject, number
 def test_a_broker_whose_memory_is_filled_by_readers(
     subject: Subject, heap: str, name: str, number: str, level: Level
 ) -> None:
-    (subject.broker_settings / "conf.d").mkdir(parents=True, exist_ok=True)
-    (subject.broker_settings / "conf.d" / "edge.conf").write_text("memory_limit 100\n")
+    (subject.machine.mosquitto / "conf.d").mkdir(parents=True, exist_ok=True)
+    (subject.machine.mosquitto / "conf.d" / "edge.conf").write_text("memory_limit 100\n")
     answer = {broker_state.HEAP: heap, name: number} if heap else {}
     assert finding_of(subject._replace(ask_broker=lambda: answer), "broker-retained")[0] is level
 
@@ -367,14 +362,14 @@ def test_a_broker_whose_memory_is_filled_by_readers(
     ],
 )
 def test_a_broker_that_would_drop_reads(subject: Subject, settings: str, level: Level) -> None:
-    (subject.broker_settings / "conf.d").mkdir(parents=True)
-    (subject.broker_settings / "conf.d" / "edge.conf").write_text(settings)
+    (subject.machine.mosquitto / "conf.d").mkdir(parents=True)
+    (subject.machine.mosquitto / "conf.d" / "edge.conf").write_text(settings)
     assert finding_of(subject, "broker-limits")[0] is level
 
 
 def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
-    (subject.broker_settings / "conf.d").mkdir(parents=True)
-    (subject.broker_settings / "conf.d" / "edge.conf").write_text(
+    (subject.machine.mosquitto / "conf.d").mkdir(parents=True)
+    (subject.machine.mosquitto / "conf.d" / "edge.conf").write_text(
         "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
     )
     tally = ledger.Tally(1, ledger.hour_of(began()), ledger.Bucket.RECORDED)
@@ -386,8 +381,8 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
 
 def test_the_queue_of_the_busiest_session_counts(subject: Subject) -> None:
     """mosquitto's limit applies to each session: one busy reader fills its own part."""
-    (subject.broker_settings / "conf.d").mkdir(parents=True)
-    (subject.broker_settings / "conf.d" / "edge.conf").write_text(
+    (subject.machine.mosquitto / "conf.d").mkdir(parents=True)
+    (subject.machine.mosquitto / "conf.d" / "edge.conf").write_text(
         "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
     )
     readers_of_sessions(0, 1)
@@ -402,7 +397,7 @@ def test_the_queue_of_the_busiest_session_counts(subject: Subject) -> None:
 
 def test_removed_accounts_whose_permissions_stay_at_the_broker(subject: Subject) -> None:
     readers_of_sessions(0, 1)
-    own = subject._replace(accounts_dir=None, broker_url="mqtt://127.0.0.1")
+    own = with_settings(subject, mqtt_accounts_dir=None, mqtt_broker="mqtt://127.0.0.1")
     level, text = finding_of(own, "broker-accounts")
     assert level is Level.PROBLEM
     assert "delivers 1 readers only to edge's additional sessions" in text
@@ -427,9 +422,9 @@ def readers_of_sessions(*numbers: int) -> None:
 
 def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
     shipped = Path(__file__).parents[3] / "systemd" / "mosquitto.conf"
-    (subject.broker_settings / "conf.d").mkdir(parents=True)
+    (subject.machine.mosquitto / "conf.d").mkdir(parents=True)
     least = shipped.read_text().replace("@QUEUED_MESSAGES@", "128000")  # value for the smallest memory
-    (subject.broker_settings / "conf.d" / "edge.conf").write_text(least)
+    (subject.machine.mosquitto / "conf.d" / "edge.conf").write_text(least)
     assert finding_of(subject, "broker-limits")[0] is Level.OK
 
 
@@ -543,13 +538,13 @@ def test_a_mapping_whose_paths_lead_to_nothing(subject: Subject) -> None:
 
 def test_an_address_for_labels_that_leads_nowhere(subject: Subject) -> None:
     assert finding_of(subject, "public-url")[0] is Level.OK
-    level, text = finding_of(subject._replace(public_url="http://nowhere.invalid"), "public-url")
+    level, text = finding_of(with_settings(subject, http_public_url="http://nowhere.invalid"), "public-url")
     assert level is Level.PROBLEM
     assert "http://nowhere.invalid" in text
 
 
 def test_an_address_for_labels_that_leads_each_phone_to_itself(subject: Subject) -> None:
-    level, text = finding_of(subject._replace(public_url="http://127.0.0.1:8080"), "public-url")
+    level, text = finding_of(with_settings(subject, http_public_url="http://127.0.0.1:8080"), "public-url")
     assert (level, "to itself" in text) == (Level.PROBLEM, True)
 
 
@@ -557,7 +552,8 @@ def test_an_address_for_labels_that_is_the_name_of_another_box(subject: Subject,
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "edge.service").touch()
     (tmp_path / "avahi-daemon.conf").write_text("host-name=hall7\n")
-    subject = subject._replace(machine=subject.machine._replace(avahi=tmp_path), public_url="https://edge.local")
+    subject = with_settings(subject, http_public_url="https://edge.local")
+    subject = subject._replace(machine=subject.machine._replace(avahi=tmp_path))
     level, text = finding_of(subject, "public-url")
     assert (level, "this box is hall7.local" in text) == (Level.PROBLEM, True)
 
@@ -579,10 +575,10 @@ def test_names_that_cannot_be_resolved(subject: Subject, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     assert finding_of(subject, "dns")[0] is Level.OK
-    there = subject._replace(broker_url="mqtts://broker.example.com:8883")
+    there = with_settings(subject, mqtt_broker="mqtts://broker.example.com:8883")
     assert finding_of(there, "dns") == (Level.WARNING, "cannot be resolved: broker.example.com")
     assert "getent hosts broker.example.com" in doctor.CHECKS["dns"](there).advice
-    assert finding_of(subject._replace(broker_url="mqtts://broker.example.org"), "dns")[0] is Level.OK
+    assert finding_of(with_settings(subject, mqtt_broker="mqtts://broker.example.org"), "dns")[0] is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -599,5 +595,7 @@ def test_how_long_the_disk_takes_to_flush(
 
 
 def test_a_folder_of_somebody_else_is_no_failing_disk(subject: Subject, tmp_path: Path) -> None:
-    items = {item.name: item.finding.text for item in doctor.examine(subject._replace(data_dir=tmp_path / "gone"))}
+    items = {
+        item.name: item.finding.text for item in doctor.examine(with_settings(subject, data_dir=tmp_path / "gone"))
+    }
     assert "is failing" not in items["disk-errors"]

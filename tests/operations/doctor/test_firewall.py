@@ -7,7 +7,7 @@ import pytest
 from edge.operations.doctor import doctor
 from edge.operations.doctor.findings import Level
 from edge.operations.doctor.firewall import examine
-from tests.operations.doctor.test_doctor import subject, with_message
+from tests.operations.doctor.test_doctor import subject, with_message, with_settings
 from tests.operations.doctor.test_units import Site, computer
 
 __all__ = ["computer", "subject"]
@@ -126,7 +126,9 @@ def test_a_port_is_not_called_closed_if_another_rule_may_let_packets_in(accepted
 
 def test_ports_that_no_silent_reader_needs_may_be_closed(computer: Site) -> None:
     def level(rules: str | None) -> Level:
-        return doctor.CHECKS["firewall"](computer.subject._replace(firewall=rules, tls_port=8883)).level
+        return doctor.CHECKS["firewall"](
+            with_settings(computer.subject, mqtt_tls_port=8883)._replace(firewall=rules)
+        ).level
 
     with_message("gate")
     assert level(None) is level("") is level(ONE_RULE) is Level.OK

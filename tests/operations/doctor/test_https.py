@@ -13,7 +13,7 @@ import pytest
 
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import NO_SITE
-from tests.operations.doctor.test_doctor import finding_of, subject
+from tests.operations.doctor.test_doctor import finding_of, subject, with_settings
 from tests.sync import tls
 
 __all__ = ["subject"]
@@ -63,7 +63,9 @@ def examine(subject: Subject, tmp_path: Path) -> Examine:
         with server(certificate, answer) as port:
             caddyfile.write_text(f"# with the certificate that edge-https makes\nhttps://:{port} {{\n}}\n")
             machine = NO_SITE._replace(caddyfile=caddyfile)
-            site = subject._replace(machine=machine, authority_file=certificate.authority, tls_port=port)
+            site = with_settings(subject, http_authority_file=certificate.authority, mqtt_tls_port=port)._replace(
+                machine=machine
+            )
             return finding_of(site, check)
 
     return on_a_site
@@ -83,11 +85,9 @@ def test_labels_with_the_name_of_the_box_lead_here_without_a_lookup(
     (tmp_path / "avahi-daemon.conf").write_text(f"host-name={name}\n")
     certificate = tls.make(tmp_path / "tls", days=90, names="DNS:hall7.local")
     with server(certificate, HEALTHY) as port:
-        site = subject._replace(
-            machine=NO_SITE._replace(avahi=tmp_path),
-            authority_file=certificate.authority,
-            public_url=f"https://{name}.local:{port}",
-        )
+        url = f"https://{name}.local:{port}"
+        site = with_settings(subject, http_authority_file=certificate.authority, http_public_url=url)
+        site = site._replace(machine=NO_SITE._replace(avahi=tmp_path))
         assert finding_of(site, "public-url")[0] is level
 
 
@@ -96,11 +96,11 @@ def test_a_box_without_https_has_nothing_to_check(subject: Subject) -> None:
 
 
 def test_a_broker_of_another_machine_without_tls_is_a_warning(subject: Subject) -> None:
-    level, text = finding_of(subject._replace(broker_url="mqtt://edge@broker.example"), "broker-tls")
+    level, text = finding_of(with_settings(subject, mqtt_broker="mqtt://edge@broker.example"), "broker-tls")
     assert level is Level.WARNING
     assert "broker.example" in text
     for url in ("mqtts://edge@broker.example", "mqtt://edge@127.0.0.1", "embedded"):
-        assert finding_of(subject._replace(broker_url=url), "broker-tls")[0] is Level.OK
+        assert finding_of(with_settings(subject, mqtt_broker=url), "broker-tls")[0] is Level.OK
 
 
 def test_pages_and_broker_that_answer_are_well(examine: Examine, tmp_path: Path) -> None:
@@ -146,6 +146,6 @@ def test_nobody_at_the_ports(subject: Subject, tmp_path: Path) -> None:
         port = closed.getsockname()[1]
     caddyfile = tmp_path / "Caddyfile"
     caddyfile.write_text(f"# with the certificate that edge-https makes\nhttps://:{port} {{\n}}\n")
-    site = subject._replace(machine=NO_SITE._replace(caddyfile=caddyfile), tls_port=port)
+    site = with_settings(subject, mqtt_tls_port=port)._replace(machine=NO_SITE._replace(caddyfile=caddyfile))
     assert finding_of(site, "https")[0] is Level.PROBLEM
     assert finding_of(site, "broker-tls")[0] is Level.PROBLEM

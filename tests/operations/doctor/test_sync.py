@@ -114,7 +114,7 @@ def test_metrics_of_a_site(subject: Subject, joined: Path) -> None:
 
 
 def figures(subject: Subject) -> dict[str, list[float]]:
-    sampled = metrics.sample(subject.data_dir, subject.backup_dir, dict)
+    sampled = metrics.sample(subject.data_dir, subject.config.backup_folder, dict)
     return {metric.name: [sample.value for sample in metric.samples] for metric in sampled}
 
 

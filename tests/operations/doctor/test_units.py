@@ -15,7 +15,7 @@ from edge.errors import Unavailable
 from edge.operations.doctor.doctor import CHECKS, ON_SITES, examine
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import Machine, run
-from tests.operations.doctor.test_doctor import finding_of, subject, with_message
+from tests.operations.doctor.test_doctor import finding_of, subject, with_message, with_settings
 
 __all__ = ["subject"]
 
@@ -56,7 +56,7 @@ class Site:
             packaged_units=folder / "packaged",
             upgrade_lock=folder / "upgrade.lock",
         )
-        self.subject = subject._replace(machine=machine, accounts_dir=accounts)
+        self.subject = with_settings(subject, mqtt_accounts_dir=accounts)._replace(machine=machine)
 
     def _answer(self, command: Sequence[str]) -> str:
         if command[0] == "ss":
@@ -269,7 +269,7 @@ def test_a_broker_that_no_reader_can_reach(computer: Site, listening: list[str],
     assert computer.finding_of("broker-reachable")[0] is Level.OK, "the only reader sends from this box"
     with_message("dock", hours_ago=25)
     computer.listening = listening
-    computer.subject = computer.subject._replace(tls_port=8883)
+    computer.subject = with_settings(computer.subject, mqtt_tls_port=8883)
     assert computer.finding_of("broker-reachable")[0] is level
 
 
@@ -277,7 +277,7 @@ def test_a_broker_that_no_reader_can_reach(computer: Site, listening: list[str],
     ("listen", "level"), [("127.0.0.1:8080", Level.OK), ("0.0.0.0:8080", Level.WARNING), ("[::]:8080", Level.WARNING)]
 )
 def test_plain_http_for_everybody_with_https_on(computer: Site, listen: str, level: Level) -> None:
-    computer.subject = computer.subject._replace(http_listen=listen)
+    computer.subject = with_settings(computer.subject, http_listen=listen)
     assert computer.finding_of("http-listen")[0] is level
     (computer.folder / "Caddyfile").unlink()
     assert computer.finding_of("http-listen")[0] is Level.OK
@@ -289,7 +289,7 @@ def test_a_box_without_a_time_zone(computer: Site, zone: str) -> None:
     path = computer.folder / ("zoneinfo" if zone else "localtime") / zone
     computer.subject = computer.subject._replace(machine=computer.subject.machine._replace(localtime=path))
     assert computer.finding_of("time-zone")[0] is Level.WARNING
-    computer.subject = computer.subject._replace(time_zone="UTC")
+    computer.subject = with_settings(computer.subject, time_zone="UTC")
     assert computer.finding_of("time-zone") == (Level.OK, "UTC")
 
 
