@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.demo.plan import Reader
 from edge.errors import SetupError
+from edge.events.delivery import Result
+from edge.events.mqtt_session import Address, Publisher
 
 DELIVERY_SECONDS = 2.0
 
 
 def publish(host: str, port: int, topic: str, message: str) -> None:
     """Publish one message with QoS 1. Raises SetupError if the broker cannot be reached or does not acknowledge it."""
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
-    try:
-        client.connect(host, port)
-        client.loop_start()
-        sent = client.publish(topic, message, qos=1)
-        sent.wait_for_publish(DELIVERY_SECONDS)
-        is_acknowledged = sent.is_published()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SetupError(f"Cannot publish to {host}:{port}: {error}. Check that the broker runs there") from error
-    finally:
-        client.disconnect()
-        client.loop_stop()
-    if not is_acknowledged:
-        raise SetupError(f"The broker at {host}:{port} did not acknowledge the message. Check its log")
+    to = Address(f"mqtt://{host}:{port}")
+    with closing(Publisher(to, DELIVERY_SECONDS, is_version_5=False)) as publisher:
+        outcome = publisher.publish(topic, message.encode())
+    if outcome.result is not Result.DELIVERED:
+        raise SetupError(f"Cannot publish to {host}:{port}: {outcome.detail}. Check that the broker runs there")
 
 
 class Connections:

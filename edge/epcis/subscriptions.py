@@ -10,7 +10,7 @@ Each attempt has the same body unless the history has changed in between; then a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from zoneinfo import ZoneInfo
@@ -33,21 +33,6 @@ from edge.validation import json_text
 MOST_NOTED = 1_000  # per transaction
 MOST_MOMENTS = 100  # in one message
 _INSIDE = "SELECT location_id FROM door WHERE id = ?"
-ZoneSource = Callable[[], ZoneInfo]
-
-
-class Subscriptions:
-    """EPCIS events for the worker of events. `base` is the address of this box; `zone` returns the time zone."""
-
-    def __init__(self, base: str, zone: ZoneSource) -> None:
-        self._base = base
-        self._zone = zone
-
-    def log_changes(self, *, is_needed: bool) -> int:
-        return log_changes(is_needed=is_needed)
-
-    def body(self, row: Destination, event: Event | None) -> bytes | None:
-        return body(row, event, self._base, self._zone())
 
 
 def body(destination: Destination, event: Event | None, base: str, zone: ZoneInfo) -> bytes | None:

@@ -21,11 +21,14 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.conversations import LONGEST_SECONDS, talking
+from edge.events.delivery import Outcome, Result
 from edge.outbound import NotAllowed
+from edge.texts import N_
 
 KEEPALIVE_SECONDS = 30
 MAX_PACKET = 1152 * 1024  # bytes; the largest message of a reader, and its topic
 _UNSUPPORTED_VERSION = 0x84
+_NOT_AUTHORIZED = 0x87
 _QOS_2 = 0b100  # in the first byte of a message
 
 
@@ -93,12 +96,18 @@ def make_client(kind: type[Kind], address: Address, **options: Any) -> Kind:
     return client
 
 
-class NoAnswer(Exception):
+class _NoAnswer(Exception):
     """No answer from the broker. The message is shown to administrators."""
 
 
 class Publisher:
-    """Publishes single messages at QoS 1 and waits `seconds` for each acknowledgement. Used by one thread."""
+    """Publishes single messages at QoS 1 and waits `seconds` for each acknowledgement. Used by one thread.
+
+    `noun`: what a message is. `advice`: what to do if the broker does not allow the topic.
+    """
+
+    noun = "event"
+    advice = ""
 
     def __init__(
         self,
@@ -119,20 +128,24 @@ class Publisher:
     def is_up(self) -> bool:
         return self._session is not None and self._session.is_up
 
-    def publish(self, topic: str, payload: bytes) -> ReasonCode:
-        """Publish a message, connecting first if needed, and return the reason code of the broker.
-
-        Raises NoAnswer, OSError, and NotAllowed of a checked address.
-        """
+    def publish(self, topic: str, payload: bytes) -> Outcome:
+        """Publish a message, connecting first if needed."""
         try:
-            if self._session is None or not self._session.is_up:
-                self.close()
-                self._connect()
-                self.connections += 1
-            return self._session.publish(topic, payload)  # type: ignore[union-attr]  # set by `_connect`
-        except (NoAnswer, NotAllowed, OSError):
+            code = self._publish(topic, payload)
+        except (NotAllowed, _NoAnswer, OSError) as error:
             self.close()
-            raise
+            return Outcome(Result.FAILED, _fault(error))
+        if code.is_failure:
+            advice = self.advice if code.value == _NOT_AUTHORIZED else ""
+            return Outcome(Result.REFUSED, f"the broker refused the {self.noun}: {code}{advice}")
+        return Outcome(Result.DELIVERED, N_("acknowledged"))
+
+    def _publish(self, topic: str, payload: bytes) -> ReasonCode:
+        if self._session is None or not self._session.is_up:
+            self.close()
+            self._connect()
+            self.connections += 1
+        return self._session.publish(topic, payload)  # type: ignore[union-attr]  # set by `_connect`
 
     def close(self) -> None:
         if self._session:
@@ -149,15 +162,23 @@ class Publisher:
                 self._version = MQTTProtocolVersion.MQTTv311
             code = self._open(MQTTProtocolVersion.MQTTv311)
         if code is None:
-            raise NoAnswer("the broker closed the connection without an answer")
+            raise _NoAnswer("the broker closed the connection without an answer")
         if code.is_failure:
-            raise NoAnswer(f"the broker refused the connection: {code}")
+            raise _NoAnswer(f"the broker refused the connection: {code}")
 
     def _open(self, version: MQTTProtocolVersion) -> ReasonCode | None:
         client = make_client(Client, self._address, protocol=version)
         client.dial, client.connect_timeout = self._dial, self._seconds
         self._session = _Session(client, self._address, self._seconds)
         return self._session.open()
+
+
+def _fault(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate rejected: {error.verify_message}"
+    if isinstance(error, OSError):
+        return f"the broker cannot be reached: {error.strerror or error}"
+    return str(error)
 
 
 class _Session:
@@ -179,29 +200,29 @@ class _Session:
     def open(self) -> ReasonCode | None:
         """Connect and return the broker's reason code, None if it closed the connection without one.
 
-        Raises OSError, NotAllowed or NoAnswer.
+        Raises OSError, NotAllowed or _NoAnswer.
         """
         self._conversation.enter_context(self._address.talking())
         host, port = self._address.host, self._address.port
         if self._client.connect(host, port, KEEPALIVE_SECONDS) is not MQTTErrorCode.MQTT_ERR_SUCCESS:
-            raise NoAnswer("the connection could not be made")
+            raise _NoAnswer("the connection could not be made")
         self._client.loop_start()
         with self._news:
             self._news.wait_for(lambda: self._code is not None or self._is_closed, self._seconds)
             if self._code is None and not self._is_closed:
-                raise NoAnswer(f"no response from the broker within {self._seconds:.0f} s")
+                raise _NoAnswer(f"no response from the broker within {self._seconds:.0f} s")
             return self._code
 
     def publish(self, topic: str, payload: bytes) -> ReasonCode:
-        """Publish a message and return the broker's reason code. Raises NoAnswer."""
+        """Publish a message and return the broker's reason code. Raises _NoAnswer."""
         sent = self._client.publish(topic, payload, qos=1)
         if sent.rc is not MQTTErrorCode.MQTT_ERR_SUCCESS:
-            raise NoAnswer(f"sending failed: {sent.rc.name}")
+            raise _NoAnswer(f"sending failed: {sent.rc.name}")
         with self._news:
             self._news.wait_for(lambda: sent.mid in self._acknowledged or not self.is_up, self._seconds)
             code = self._acknowledged.pop(sent.mid, None)
         if code is None:
-            raise NoAnswer("no acknowledgement in time" if self.is_up else "the broker closed the connection")
+            raise _NoAnswer("no acknowledgement in time" if self.is_up else "the broker closed the connection")
         return code
 
     def close(self) -> None:

@@ -24,10 +24,9 @@ from edge.events import destinations, detection, progress
 from edge.events import log as events
 from edge.events.checked_connection import trust
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
-from edge.events.delivery_threads import DeliveryThreads
+from edge.events.delivery_threads import DeliveryThreads, Turn
 from edge.events.destinations import BodyFormat, Destination, DestinationKind
 from edge.events.detection import Silence
-from edge.events.fair_queue import Turn
 from edge.events.log import Event
 from edge.events.mqtt import Broker
 from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
@@ -56,14 +55,15 @@ class EventsPace(NamedTuple):
     keep: int
 
 
-class Epcis(Protocol):
-    """EPCIS events of the history."""
+class Epcis(NamedTuple):
+    """EPCIS events of the history.
 
-    def log_changes(self, *, is_needed: bool) -> int:
-        """Log some of the changes since the last call. Returns their number."""
+    `log_changes(is_needed=)` logs some of the changes since the last call and returns their number. `body` returns the
+    document for an event of the log, or without one that of a test.
+    """
 
-    def body(self, row: Destination, event: Event | None) -> bytes | None:
-        """Return the document for an event of the log, or without one that of a test."""
+    log_changes: Callable[..., int]
+    body: Callable[[Destination, Event | None], bytes | None]
 
 
 class Follower(Protocol):

@@ -28,11 +28,11 @@ from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint, close_database
 from edge.database.instance import fingerprint, use_signing_key
 from edge.database.migrate import migrate
-from edge.epcis.subscriptions import Subscriptions
+from edge.epcis import subscriptions
 from edge.errors import SetupError, Unavailable
 from edge.events.detection import silence_of
 from edge.events.stream import Streams
-from edge.events.worker import EventsPace, EventsWorker
+from edge.events.worker import Epcis, EventsPace, EventsWorker
 from edge.feed import cursors
 from edge.handhelds import accepted_scans
 from edge.ingest import broker_probe
@@ -311,7 +311,7 @@ def _start_events(
         _events_pace(config),
         config.events_authority_file,
         engine,
-        Subscriptions(base, zone),
+        Epcis(subscriptions.log_changes, lambda row, event: subscriptions.body(row, event, base, zone())),
         Messages(zone, config.events_authority_file, saved_filters.enqueue_due).due,
     )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))

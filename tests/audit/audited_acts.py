@@ -215,7 +215,7 @@ NOT_AUDITED = {
     "outbound events: what happened, and how far each destination was told": {
         "progress.record_progress", "progress.record_test", "detection.log_changes",
         "detection.log_readers", "detection.log_unseen", "detection.start", "detection.stop",
-        "changes.take", "log.add", "log.drop_old", "subscriptions.Subscriptions", "subscriptions.log_changes",
+        "changes.take", "log.add", "log.drop_old", "subscriptions.log_changes",
     },
     "messages of alerts, which are audited themselves, and how far each channel is": {
         "worker.Messages", "worker.give_up", "worker.record", "worker.record_test", "outbox.enqueue", "outbox.postpone",

@@ -15,14 +15,13 @@ from edge.database.connection import execute
 from edge.epcis import query, sources, subscriptions
 from edge.epcis.names import Names
 from edge.epcis.sources import Query
-from edge.epcis.subscriptions import Subscriptions
 from edge.errors import HistoryUnavailable, Invalid
 from edge.events import destinations, detection
 from edge.events.delivery import Message, Outcome, Result, Round
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.detection import Silence
 from edge.events.log import KINDS, Filter
-from edge.events.worker import EventsPace, EventsWorker
+from edge.events.worker import Epcis, EventsPace, EventsWorker
 from edge.handhelds import scans
 from edge.outbound import Network
 from edge.people import api_keys, secrets
@@ -234,7 +233,8 @@ def test_only_webhooks_of_moves_and_passages_can_send_epcis(site: Site, changes:
 
 @pytest.fixture
 def running(site: Site) -> Iterator[Callable[[], None]]:
-    worker = EventsWorker(EventsPace(SILENCE, DAY), epcis=Subscriptions(BASE, lambda: UTC))
+    epcis = Epcis(subscriptions.log_changes, lambda row, event: subscriptions.body(row, event, BASE, UTC))
+    worker = EventsWorker(EventsPace(SILENCE, DAY), epcis=epcis)
     yield worker.start
     worker.stop()
 

@@ -16,8 +16,8 @@ from edge.clock import HOUR, SECOND
 from edge.database.connection import execute
 from edge.events import destinations, detection, worker
 from edge.events.delivery import Outcome, Result
+from edge.events.delivery_threads import Turn
 from edge.events.destinations import DestinationKind
-from edge.events.fair_queue import Turn
 from edge.events.worker import EventsWorker
 from edge.people.people import Role
 from edge.records import assets

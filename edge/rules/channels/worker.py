@@ -26,7 +26,7 @@ from edge.errors import SetupError
 from edge.events import retry_schedule
 from edge.events.checked_connection import trust
 from edge.events.delivery import Outcome, Result
-from edge.events.fair_queue import Turn
+from edge.events.delivery_threads import Turn
 from edge.events.progress import is_due
 from edge.people.secrets import unseal
 from edge.rules.channels import channels, compose, outbox, schedule

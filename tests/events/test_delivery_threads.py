@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from edge.events import delivery_threads
-from edge.events.delivery_threads import SENDERS, DeliveryThreads
-from edge.events.fair_queue import FairQueue, Turn
+from edge.events.delivery_threads import SENDERS, DeliveryThreads, Turn
 from tests.service import wait_for
 
 OURS, THEIRS = 1, 2
@@ -16,30 +15,28 @@ def turn(no: int, organization_id: int) -> Turn:
     return Turn(organization_id, no, f"Destination {no}", lambda: False)
 
 
-def taken(fair_queue: FairQueue) -> int:
-    found = fair_queue.take()
+def taken(threads: DeliveryThreads) -> int:
+    found = threads.take()
     assert found
     return int(found.name.split()[1])
 
 
 def test_organizations_take_turns() -> None:
-    fair_queue = FairQueue(3)
+    threads = DeliveryThreads(lambda _: None)
     rows = [turn(no, THEIRS) for no in range(10, 20)] + [turn(1, OURS), turn(2, OURS)]
     for row in rows:
-        fair_queue.put(row)
-    assert [taken(fair_queue) for _ in range(5)] == [10, 1, 11, 2, 12]  # and no more until one of them is done
-    fair_queue.done(rows[0])
-    assert taken(fair_queue) == 13
+        threads.offer(row)
+    assert [taken(threads) for _ in range(5)] == [10, 1, 11, 2, 12]  # and no more until one of them is done
+    threads.done(rows[0])
+    assert taken(threads) == 13
 
 
-def test_close_wakes_waiting_threads() -> None:
-    fair_queue = FairQueue(3)
-    rows: list[Turn | None] = []
-    waiting = threading.Thread(target=lambda: rows.append(fair_queue.take()))
-    waiting.start()
-    fair_queue.close()
-    waiting.join(60)
-    assert rows == [None]
+def test_the_stop_ends_waiting_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
+    threads = DeliveryThreads(lambda _: None)
+    threads.start()
+    threads.stop()
+    wait_for(lambda: not threads.are_running())
 
 
 def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: pytest.MonkeyPatch) -> None:
