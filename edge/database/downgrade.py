@@ -107,10 +107,10 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
     dropped |= _leave_out_values(connection, number)
     _unpack_reads(connection, number)
     for item in sorted(required - present):
-        if item.kind == "table" and item.name in waiting:
+        if item.kind == "table" and (item.name in waiting or item.name in _COMPUTED):
             connection.execute(item.sql)
             marks = ", ".join("?" * len(_columns(connection, item.name)))
-            connection.executemany(f"INSERT INTO {item.name} VALUES ({marks})", waiting[item.name])
+            connection.executemany(f"INSERT INTO {item.name} VALUES ({marks})", waiting.get(item.name, ()))
         elif item.kind == "table":
             _rebuild(connection, item)
             if connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
@@ -146,6 +146,7 @@ def _former_log(connection: sqlite3.Connection, number: int, tables: set[str]) -
     ]
 
 
+_COMPUTED = ("copy_digest",)  # tables that earlier releases fill themselves
 # By table that earlier releases have: the last schema with it, and its rows. Kinds in `event_candidate`: 1 a track, 2
 # an asset without one, 3 a record, 4 a passage, 5 sensor values; in `epcis_pending`: 1 a stay, 2 a load, 4 a passage.
 _WAITING = {

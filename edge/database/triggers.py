@@ -247,34 +247,6 @@ DIGESTS = {
     )
 }
 
-# Digests of the hub's assets are stored by range of ids: the first bits, without these. See the table `copy_digest`.
-COPY_RANGE_BITS = 45
-
-_FORGET_COPY = (
-    f"DELETE FROM copy_digest WHERE range = {{0}} >> {COPY_RANGE_BITS} OR range IN "
-    f"(SELECT remote_id >> {COPY_RANGE_BITS} FROM link WHERE local_id = {{0}} AND peer = 0); "
-)
-_FORGET_COPY_OF_HUB = f"DELETE FROM copy_digest WHERE range = {{0}}.remote_id >> {COPY_RANGE_BITS}; "
-
-# Triggers that drop the digest of a range when an asset, its tags or its home change, at a hub and at a site.
-COPY_DIGESTS = {
-    f"copy_{table}_{verb}": f"CREATE TRIGGER IF NOT EXISTS main.copy_{table}_{verb} AFTER {event} ON {table} {when}"
-    f"BEGIN {''.join(body.format(row) for row in rows)}END"
-    for table, body, when_of in (
-        ("asset", _FORGET_COPY.replace("{0}", "{0}.id"), ""),
-        ("tag", _FORGET_COPY.replace("{0}", "{0}.asset_id"), "{0}.asset_id IS NOT NULL"),
-        ("mirror", _FORGET_COPY.replace("{0}", "{0}.record_id"), ""),
-        ("link", _FORGET_COPY_OF_HUB, "{0}.peer = 0"),
-        ("conflict", _FORGET_COPY_OF_HUB, "{0}.peer = 0"),
-    )
-    for verb, event, rows in (
-        ("added", "INSERT", ("new",)),
-        ("changed", "UPDATE", ("old", "new")),
-        ("removed", "DELETE", ("old",)),
-    )
-    for when in (f"WHEN {' OR '.join(when_of.format(row) for row in rows)} " if when_of else "",)
-}
-
 # Stays that have ended are also stored by cell, see the table `past_stay`. The cells of a level are this long, and so
 # are its longest stays; the last level has stays of any length.
 PAST_LEVELS = 16
@@ -379,7 +351,6 @@ def optional(schema: int) -> list[str]:
         *NEWEST_TRACK.values(),
         NEWEST_SEEN,
         *DIGESTS.values(),
-        *COPY_DIGESTS.values(),
         *PAST_STAYS.values(),
     ]
 

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from edge import clock
@@ -228,26 +229,20 @@ def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
     with _reading_from("question"):
         first, after = _number(content["first"]), _number(content["after"])
     owner = site.organization_id
+    read = partial(copy_digests.at_hub, owner, site.no)
     with reading():
         changed = change_feed.assets_after(after, MAX_MASTERS) if content.get("epoch") == epochs.hub_epoch() else None
         unsettled = copy_digests.unsettled(owner)
     if changed is None or len(unsettled) > copy_digests.MOST_UNSETTLED or not content.get("is_exact"):
         return {"copies": None}
     if not ranges:
-        if content.get("is_full"):
-            copy_digests.forget(owner)
         if abs(json.loads(site.report).get("clock_offset", state.CLOCK_OFF)) < state.CLOCK_OFF:
             mirrors.begin_validity(owner)
-        by_range, until = copy_digests.by_range(
-            owner, copy_digests.read_hub, max(first, 0), unsettled, site.no, DIGEST_SECONDS
-        )
+        by_range, until = copy_digests.by_range(read, max(first, 0), set(unsettled), DIGEST_SECONDS)
         return {"copies": _pairs(by_range), "until": until, "without": unsettled, "is_exact": True}
-    chosen, rows = [number for number in ranges if 0 <= number < copy_digests.RANGES][:MAX_BUCKETS], []
-    for number in chosen:
-        with reading():
-            hashes = copy_digests.in_range(owner, copy_digests.read_hub, number)
-        copy_digests.check(owner, number, hashes)
-        rows += [(ref, value) for ref, home, value in hashes if home != site.no]
+    chosen = [number for number in ranges if 0 <= number < copy_digests.RANGES][:MAX_BUCKETS]
+    with reading():
+        rows = [row for number in chosen for row in read(number).items()]
     return {"buckets": chosen, "copies": rows, "without": [*unsettled, *changed]}
 
 

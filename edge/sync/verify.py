@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -99,9 +100,8 @@ def compare(here: Target, call: Call, *, is_full: bool = False) -> list[AnyDiffe
     """Return the differences. Call only while no changes wait, since data in transit would differ, too."""
     if is_full:
         digests.forget(Scope(here.organization_id, None))
-        copy_digests.forget(here.organization_id)
     differences, _ = _compare_days(here, call, ALL_DAYS.first, is_full=is_full)
-    return [*differences, *_compare_others(here, call, is_full=is_full)]
+    return [*differences, *_compare_others(here, call)]
 
 
 def _compare_days(
@@ -123,13 +123,9 @@ def _compare_days(
     return differences, begin
 
 
-def _compare_others(here: Target, call: Call, *, is_full: bool = False) -> list[AnyDifference]:
+def _compare_others(here: Target, call: Call) -> list[AnyDifference]:
     """Compare everything except the history."""
-    return [
-        *_compare_records(here, call),
-        *_compare_copies(here, call, is_full=is_full),
-        *_compare_passages(here, call),
-    ]
+    return [*_compare_records(here, call), *_compare_copies(here, call), *_compare_passages(here, call)]
 
 
 def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> _Part:
@@ -203,20 +199,18 @@ def _by_parts(call: Call, question: dict[str, Any], buckets: list[int]) -> Itera
         buckets = [bucket for bucket in buckets if bucket not in answered]
 
 
-def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[CopyDifference]:
+def _compare_copies(here: Target, call: Call) -> list[CopyDifference]:
     """Compare the hub's assets with their copies here, and fetch those that differ. Call after all changes arrived."""
     question = {"range": NO_DAYS, "days": [], "of": "copies", "after": here.master_seq, "epoch": here.hub_epoch}
     question["is_exact"] = True
     first, ranges, without = 0, list[int](), set[int]()
+    read = partial(copy_digests.at_site, here.organization_id)
     while first < copy_digests.RANGES:
-        answer = call("digests", batch_format.pack({**question, "first": first, "is_full": is_full}))
+        answer = call("digests", batch_format.pack({**question, "first": first}))
         if not answer.get("is_exact"):  # a hub of an earlier release, or with changes that must arrive first
             return []
-        is_full = False
         without |= set(map(int, answer["without"]))
-        ours, until = copy_digests.by_range(
-            here.organization_id, copy_digests.read_site, first, without, -1, SLICE_SECONDS
-        )
+        ours, until = copy_digests.by_range(read, first, without, SLICE_SECONDS)
         until = min(until, int(answer["until"]))
         differing_ranges = digests.differing(ours, _digests(answer["copies"]))
         ranges += [number for number in differing_ranges if number <= until]
@@ -226,11 +220,8 @@ def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[
         if answer.get("copies") is None:
             return []
         theirs = {(int(ref), int(value)) for ref, value in answer["copies"]}
-        for number in answered:
-            with reading():
-                hashes = copy_digests.in_range(here.organization_id, copy_digests.read_site, number)
-            copy_digests.check(here.organization_id, number, hashes)
-            theirs ^= {(ref, value) for ref, _, value in hashes}
+        with reading():
+            theirs ^= {row for number in answered for row in read(number).items()}
         differing |= {ref for ref, _ in theirs}.difference(map(int, answer["without"]))
     refs = sorted(differing - copy_digests.created_after(differing, clock.now()))[:MAX_COPIES]
     fetch_assets(here, call, refs)

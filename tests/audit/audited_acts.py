@@ -209,8 +209,7 @@ NOT_AUDITED = {
         "upstreams.move", "upstreams.add_written", "upstreams.note_failure",
     },
     "digests of days, computed from the history": {
-        "copy_digests.by_range", "copy_digests.check", "copy_digests.forget",
-        "digests.check", "digests.forget", "digests.install", "digests.kept_by_day",
+        "digests.check", "digests.forget", "digests.kept_by_day",
     },
     "outbound events: what happened, and how far each destination was told": {
         "progress.record_progress", "progress.record_test", "detection.log_changes",

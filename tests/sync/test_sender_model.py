@@ -29,7 +29,7 @@ from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.sync import verify
 from edge.sync.sender import LinkError, Sender, Stopped
-from edge.sync.store import conflicts, copy_digests, digests, hub_link, recovered_history, site_lifecycle, sites
+from edge.sync.store import conflicts, digests, hub_link, recovered_history, site_lifecycle, sites
 from edge.sync.store.digests import ALL_DAYS, Scope
 from edge.tracking import deletion
 from tests.sync.conftest import seeds
@@ -399,10 +399,8 @@ def store_digests(site: SiteBox) -> None:
     """Store the digests of all days at both ends. Later writes must drop them."""
     with site.in_use():
         digests.kept_by_day(Scope(site.organization_id, None), ALL_DAYS)
-        copy_digests.by_range(site.organization_id, copy_digests.read_site, 0, (), -1, 60)
     with site.hub.in_use():
         digests.kept_by_day(Scope(site.hub.organization_id, site.site_no), ALL_DAYS)
-        copy_digests.by_range(site.hub.organization_id, copy_digests.read_hub, 0, (), -1, 60)
 
 
 def compare(site: SiteBox) -> list[str]:

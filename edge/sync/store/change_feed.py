@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from edge.database import change_log
 from edge.database.change_log import Change, Kind
 from edge.database.connection import column, execute, execute_many, writing
-from edge.database.triggers import COPY_DIGESTS, DIGESTS, Follower
+from edge.database.triggers import DIGESTS, Follower
 from edge.doors import passage_copies
 from edge.tracking import copies
 
@@ -20,10 +20,9 @@ def leave_sync() -> None:
     with writing():
         for follower in (Follower.SITE, Follower.HUB):
             change_log.leave(follower)
-        for name in (*DIGESTS, *COPY_DIGESTS):
+        for name in DIGESTS:
             execute(f"DROP TRIGGER IF EXISTS {name}")
         execute("DELETE FROM history_digest")
-        execute("DELETE FROM copy_digest")
 
 
 def is_open() -> bool:

@@ -60,7 +60,7 @@ def kept_by_day(scope: Scope, days: Days, seconds: float | None = None) -> KeptD
 
     After `seconds` it returns the days that are ready, at least MAX_DAYS_READ of the missing ones.
     """
-    install(DIGESTS, "history_digest")
+    _install()
     ends_at = None if seconds is None else time.monotonic() + seconds
     with reading():
         present = extent(scope, days)
@@ -112,14 +112,14 @@ def check(scope: Scope, day: int, computed: Mapping[int, Digest]) -> None:
         forget(scope, Days(day, day))
 
 
-def install(triggers: Mapping[str, str], table: str) -> None:
+def _install() -> None:
     """Install the triggers of stored digests with the first comparison. Earlier digests may be outdated."""
     sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))"
-    if execute(sql, (json.dumps(list(triggers)),)).fetchone()[0] == len(triggers):
+    if execute(sql, (json.dumps(list(DIGESTS)),)).fetchone()[0] == len(DIGESTS):
         return
     with writing():
-        execute(f"DELETE FROM {table}")
-        for statement in triggers.values():
+        execute("DELETE FROM history_digest")
+        for statement in DIGESTS.values():
             execute(statement)
 
 
