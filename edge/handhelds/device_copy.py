@@ -29,8 +29,9 @@ LETTER_OF_GS1 = "g"
 # Last-seen times are rounded down to 10 minutes, so reads of a stationary asset do not change its bucket each time.
 _ASSETS = f"""
 SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000,
-       p.last_seen_at / 600000000 * 600
+       p.last_seen_at / 600000000 * 600, load.carrier_id
 FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id
+LEFT JOIN carrier_load load ON load.asset_id = p.asset_id AND load.unloaded_at IS NULL
 WHERE a.organization_id = ? AND a.deleted_at IS NULL
 ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
 """
@@ -44,7 +45,7 @@ class Bucket(NamedTuple):
     """A bucket of assets.
 
     Each row has id, key, name, location id, start of the stay and last seen (both in seconds since the epoch), the
-    tag values with their GS1 identities, and a letter for the kind of each of these codes.
+    tag values with their GS1 identities, a letter for the kind of each of these codes, and its carrier, if it has one.
     """
 
     digest: str
@@ -72,12 +73,12 @@ def _rows_with_codes(organization_id: int) -> Iterator[list[Any]]:
             codes[asset_id].add((value, LETTERS[tag_type]))
             if identity:
                 codes[asset_id].add((identity, LETTER_OF_GS1))
-        for row in some:
+        for *row, carrier_id in some:
             room -= len(codes[row[0]])
             if room < 0:
                 return
             own = sorted(codes[row[0]])
-            yield [*row, [code for code, _ in own], "".join(letter for _, letter in own)]
+            yield [*row, [code for code, _ in own], "".join(letter for _, letter in own), *filter(None, [carrier_id])]
 
 
 def changed_buckets(organization_id: int, digests: str) -> list[tuple[int, Bucket]]:

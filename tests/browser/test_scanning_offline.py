@@ -151,3 +151,17 @@ def test_find_tells_since_when_an_asset_is_where_this_device_scanned_it(scan_pag
     scan(page, "BC-0001")
     expect(page.locator(".found-location")).to_have_text("Dock 2")
     assert not re.search(r"for \d+ (d|h)", page.locator("#answer").inner_text())
+    page.click("#sheet-close")
+    scan(page, "DOCK-1")
+    for code in ("BC-0001", "BC-0002"):  # what waits on this device counts here, too
+        scan(page, code)
+        outcome(page, "queued", f"Pallet {code[-1]}")
+    page.click("#find")
+    for code in ("BC-0001", "BC-0002"):
+        scan(page, code)
+        expect(page.locator(".found-location")).to_have_text("Dock 1")
+    expect(page.locator("#answer")).to_contain_text("Kept on this device")
+    page.click("#sheet-close")
+    page.click("#jobs")
+    page.click("text=What is here?")
+    expect(page.locator("#here-list")).to_contain_text("Pallet 2")

@@ -11,7 +11,7 @@ from edge.audit.actors import shell
 from edge.handhelds import device_copy
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.tracking import positions
+from edge.tracking import carriers, positions
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 
@@ -90,3 +90,19 @@ def test_a_copy_has_a_limited_number_of_codes(cast: Cast, monkeypatch: pytest.Mo
     refresh(cast.acme, copy)
     assert set(rows(copy)) == {ids[3], ids[2]}, "those that were seen last"
     assert rows(copy)[ids[3]][-2:] == [["3-0", "3-1"], "cc"]
+
+
+def test_an_asset_on_a_carrier_names_it(cast: Cast) -> None:
+    """Contents move with their carrier on the device, too, before the server has answered."""
+    dock = locations.create(shell(cast.acme), name="Dock 1").id
+    pallet, crate = (assets.create(shell(cast.acme), name=name).id for name in ("Pallet", "Crate"))
+    now = clock.now()
+    for one in (pallet, crate):
+        see(cast.acme, one, dock, now)
+    carriers.load(shell(cast.acme), pallet, crate, now)
+    copy: Copy = {}
+    refresh(cast.acme, copy)
+    assert (rows(copy)[crate][8:], rows(copy)[pallet][8:]) == ([pallet], [])
+    carriers.unload_all(cast.acme, pallet, now + clock.SECOND)
+    assert refresh(cast.acme, copy) == 1
+    assert rows(copy)[crate][8:] == []

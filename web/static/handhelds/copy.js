@@ -1,6 +1,7 @@
 // The device's copy of all assets with codes and last locations, for showing names, searching and
 // listing locations without a connection. It is divided into buckets; changed buckets are sent again.
 
+import * as clock from "./clock.js";
 import { linkOf } from "./codes.js";
 import { identity } from "./gs1.js";
 import { CodeIndex, trimmed } from "./matching.js";
@@ -13,9 +14,10 @@ const ROUNDED = 600; // seconds; the server rounds times down to a multiple, so 
 const SHIFT = 12 * 3600; // seconds, as on the server: another scan within it is a repeat
 
 let buckets = []; // { no, digest, rows } by number
-const emptyIndex = () => ({ codes: new CodeIndex(), keys: new Map(), alike: new Map() });
+const CARRIER = 8; // column of a row
+const emptyIndex = () => ({ codes: new CodeIndex(), keys: new Map(), alike: new Map(), carriers: new Map() });
 
-let index = emptyIndex(); // code -> row, rebuilt after a change of codes
+let index = emptyIndex(); // code -> row, and asset -> its carrier by id; rebuilt after a change of codes
 let organization = null;
 const scanned = new Map(); // id of an asset -> where and when (seconds) this device scanned it last
 export let updatedAt = 0; // when the server was last asked, by this device's clock
@@ -79,11 +81,12 @@ export function isBegun(text) {
   });
 }
 
-export const byId = (id) => {
+const rowOf = (id) => {
   const bucket = buckets[id % BUCKETS];
-  const row = bucket && bucket.rows.find(([own]) => own === id);
-  return row && asset(row);
+  return bucket && bucket.rows.find(([own]) => own === id);
 };
+
+export const byId = (id) => asset(rowOf(id));
 
 /** Assets with the text in their name, key or codes. */
 export function search(text, most = 20) {
@@ -96,9 +99,9 @@ export function search(text, most = 20) {
   return matches;
 }
 
-/** Assets at these locations, sorted by name. */
-export function at(locationIds) {
-  const matches = [...all()].filter((one) => locationIds.has(one.location));
+/** Assets at these locations, sorted by name. `kept`: where scans that wait put assets, see `waiting`. */
+export function at(locationIds, kept = new Map()) {
+  const matches = [...all()].map((one) => ({ ...one, ...kept.get(one.id) })).filter((one) => locationIds.has(one.location));
   return matches.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
@@ -108,19 +111,62 @@ export function wasScannedAt(id, location) {
   return Boolean(last && now) && last.location === location && now.location === location && Date.now() / 1000 - last.at < SHIFT;
 }
 
-/** A scan was saved: update the copy at once, without waiting for the next response. */
-export function move(id, location, seen) {
-  const bucket = buckets[id % BUCKETS];
-  const row = bucket && bucket.rows.find(([own]) => own === id);
-  if (row && row[3] !== location) row[4] = Math.floor(seen / 1000); // it is here since then
-  if (row) [row[3], row[5]] = [location, Math.floor(seen / 1000)];
+/** A scan was saved: update the copy at once, without waiting for the next response. `how`: see `loaded`. */
+export function move(id, location, seen, how = {}) {
   scanned.set(id, { location, at: seen / 1000 });
+  const row = rowOf(id);
+  if (!row) return;
+  row[CARRIER] = loaded(index.carriers, id, location, how, byId);
+  for (const one of withContents(index.carriers, id)) {
+    const { since } = placed(byId(one), location, seen);
+    rowOf(one).splice(3, 3, location, since, Math.floor(seen / 1000));
+  }
+}
+
+/** Where the scans that wait on this device put assets, with what is on them: id -> as in `asset`, and `carrier`, the id. */
+export async function waiting() {
+  const [places, carriers] = [new Map(), new Map(index.carriers)];
+  const now = (id) => places.get(id) || byId(id);
+  for (const entry of (await queue.recent(Infinity)).reverse()) {
+    if (entry.state !== "queued" || entry.take || !entry.locationId) continue;
+    for (const code of entry.codes || [entry.code]) {
+      const id = entry.assetId || (find(code) || {}).id;
+      if (!now(id)) continue;
+      loaded(carriers, id, entry.locationId, entry, now);
+      for (const one of withContents(carriers, id)) {
+        places.set(one, { ...placed(now(one), entry.locationId, clock.siteTime(entry)), isKept: true, carrier: carriers.get(one) });
+      }
+    }
+  }
+  return places;
+}
+
+function placed(before, location, seen) {
+  const at = Math.floor(seen / 1000);
+  return { location, since: before.location === location ? before.since : at, seen: at };
+}
+
+/** Note the carrier of an asset after its scan, and return its id: it is put `onto` one, taken `off`, or seen where its carrier is not. */
+function loaded(carriers, id, location, { onto, off }, now) {
+  const carrier = now(carriers.get(id));
+  if (onto) carriers.set(id, onto);
+  else if (off || (carrier && carrier.location !== location)) carriers.delete(id);
+  return carriers.get(id);
+}
+
+/** An asset with what is on it, and on that, as far as this device knows it. */
+function* withContents(carriers, id, done = new Set()) {
+  if (done.has(id) || !rowOf(id)) return;
+  done.add(id);
+  yield id;
+  for (const [one, carrier] of carriers) if (carrier === id) yield* withContents(carriers, one, done);
 }
 
 function makeIndex() {
   index = emptyIndex();
   for (const row of buckets.flatMap((bucket) => (bucket ? bucket.rows : []))) {
-    const [, key, , , , , codes, letters = ""] = row;
+    const [id, key, , , , , codes, letters = "", carrier] = row;
+    if (carrier) index.carriers.set(id, carrier);
     index.keys.set(key, row);
     const alike = key.toLowerCase();
     index.alike.set(alike, index.alike.has(alike) ? null : row); // null: several

@@ -26,14 +26,23 @@ export async function find(text) {
   document.getElementById("asked").value = "";
   const answer = document.getElementById("answer");
   fill(answer, [message(t("Searching for {text} …", { text }))]);
-  let parts;
+  let [found, age] = [null, []];
   try {
-    parts = detail(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`));
+    found = await ask(`/scan/find?q=${encodeURIComponent(text)}`);
   } catch (error) {
     if (!error.state) throw error;
-    parts = [...detail(text, fromCopy(text)), message(asOf())];
+    [found, age] = [fromCopy(text), [message(asOf())]];
   }
-  if (mine === latest) fill(answer, parts);
+  const kept = await copy.waiting();
+  const assets = found.assets.map((one) => (kept.has(one.id) ? moved(one, kept.get(one.id)) : one));
+  if (mine === latest) fill(answer, [...detail(text, { ...found, assets }), ...age]);
+}
+
+/** An asset where a scan that waits on this device puts it. */
+function moved(one, { carrier, ...place }) {
+  const there = known({ ...one, ...place });
+  const moves = there.location === one.location ? one.moves : [{}, ...one.moves];
+  return { ...there, moves, carrier: carrier && copy.byId(carrier) };
 }
 
 /** Answer from the device's copy, as the server would. */
@@ -72,6 +81,7 @@ function detail(text, { assets, location, total }) {
 function thing(one) {
   const lines = [part("", one.name, "h3"), part("found-location", one.location || (one.seen_at ? t("The location is retired") : t("Never seen")), "p")];
   if (one.seen_at) lines.push(message(since(one)));
+  if (one.isKept) lines.push(message(t("Kept on this device")));
   if (one.moves.length > 1) {
     const moves = part("moves", "", "ol");
     moves.append(...one.moves.slice(1).map((move) => part("", `${move.location}, ${ago(move.at, siteNow())}`, "li")));

@@ -25,17 +25,25 @@ export async function openHere(onOpen) {
   box.type = "checkbox";
   box.checked = true;
   below.append(box, t("including sub-locations"));
-  const show = () => fill(list, lines(box.checked ? withBelow(choice.location.id) : new Set([choice.location.id]), onOpen));
+  let kept = new Map();
+  const show = () => fill(list, lines(box.checked ? withBelow(choice.location.id) : new Set([choice.location.id]), kept, onOpen));
   box.addEventListener("change", show);
   openSheet("here", t("Assets at {location}", { location: choice.location.name }), below, list);
   fill(list, [message(t("Searching …"))]);
-  if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
+  kept = await current();
   show();
 }
 
-function lines(ids, onOpen) {
-  const assets = copy.at(ids);
-  const detail = (one) => [one.key, one.seen ? t("last seen {ago}", { ago: ago(one.seen * 1000, siteNow()) }) : ""].filter(Boolean).join(" · ");
+/** Bring the copy up to date. Returns where scans that wait on this device put assets. */
+async function current() {
+  if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
+  return copy.waiting();
+}
+
+function lines(ids, kept, onOpen) {
+  const assets = copy.at(ids, kept);
+  const seen = (one) => (one.seen ? t("last seen {ago}", { ago: ago(one.seen * 1000, siteNow()) }) : "");
+  const detail = (one) => [one.key, seen(one), one.isKept ? t("Kept on this device") : ""].filter(Boolean).join(" · ");
   return [
     part("list-count", tn("{count} asset", "{count} assets", assets.length), "p"),
     ...assets.slice(0, MOST).map((one) => choiceButton(one.name, detail(one), () => onOpen(one))),
@@ -46,8 +54,7 @@ function lines(ids, onOpen) {
 /** First the list is updated, then the target is chosen, then the effect is shown and confirmed. */
 export async function openMove() {
   const from = choice.location;
-  if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
-  const things = copy.at(new Set([from.id]));
+  const things = copy.at(new Set([from.id]), await current());
   if (!things.length) {
     return openSheet("move", t("Move everything"), message(t("This device knows of no assets at {location}.", { location: from.name })));
   }

@@ -254,7 +254,7 @@ async function onAnswers(answers, parcel) {
   for (const { id, result, reason, asset } of results.filter((one) => one.result !== "badge")) {
     const swept = byId.get(sweepOf(id));
     if (swept) {
-      if (asset && ["recorded", "again"].includes(result)) copy.move(asset.id, swept.locationId, clock.siteTime(swept));
+      if (asset && ["recorded", "again"].includes(result)) copy.move(asset.id, swept.locationId, clock.siteTime(swept), swept);
       if (["refused", "unclear"].includes(result) && !attended.has(swept.id)) news.push(result);
       if (result !== "unknown" && NEEDS_ATTENTION.includes(result)) attended.add(swept.id);
       continue;
@@ -267,7 +267,7 @@ async function onAnswers(answers, parcel) {
       isCorrection = isCorrection || Boolean(before) && before !== "queued" && outcome !== "again";
       if (entry && NEEDS_ATTENTION.includes(result) && result !== "undone") shown.id = id;
     }
-    if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, clock.siteTime(entry));
+    if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, clock.siteTime(entry), entry);
   }
   if (news.length) signal(WORST_FIRST.find((outcome) => news.includes(outcome)), isCorrection);
   await showEntry(byId.get(shown.id), results.some(({ id }) => [id, sweepOf(id)].includes(shown.id)));

@@ -76,13 +76,7 @@ function left() {
 
 /** What was scanned without a connection is newer than the copy of the assets. */
 async function know() {
-  for (const { state, codes, code, locationId, take } of (await queue.recent(Infinity)).reverse()) {
-    if (state !== "queued" || take) continue;
-    for (const one of codes || [code]) {
-      const thing = copy.find(one);
-      if (thing) swept.set(thing.id, locationId);
-    }
-  }
+  for (const [id, { location }] of await copy.waiting()) swept.set(id, location);
   sort();
 }
 
