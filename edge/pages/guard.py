@@ -161,10 +161,11 @@ def _check() -> AnyResponse | None:
 def identify() -> None:
     """Look up the session of the request and derive the CSRF token of its forms."""
     cookie = cookies.session_token()
-    g.session = sign_in.find(cookie) if cookie else None
+    token_hash = hash_secret(cookie)
+    g.session = sessions.find_session(token_hash) if cookie else None
     if g.session:
         if POLLED not in request.headers:
-            sessions.note_use(g.session, hash_secret(cookie))
+            sessions.note_use(g.session, token_hash)
         known_callers.note(cookie, f"{known_callers.PERSON}{g.session.person_id}", g.session.organization_id)
         share_processor(g.session.organization_id if known_callers.are_several() else None)
         request_context().actor = f"person:{g.session.person_id}"

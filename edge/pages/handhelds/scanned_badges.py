@@ -46,8 +46,10 @@ def scan_badge() -> Response:
 
 def owner_of(organization_id: int, code: str) -> int | None:
     """Return the person with this badge who may sign in; None for a code that names an asset or a location."""
+    if lookup.by_code(organization_id, code) is not None:
+        return None
     person = people.find_by_badge(organization_id, passwords.hash_badge(code))
-    if person is None or lookup.by_code(organization_id, code) is not None:
+    if person is None:
         return None
     people.set_badge_mark(person, passwords.badge_mark(code))
     return person.id
