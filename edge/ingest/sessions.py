@@ -117,7 +117,7 @@ class Session:
     def __init__(self, broker: Broker, number: int, topics: Sequence[str]) -> None:
         self.number = number
         self.is_ready = False  # connected, and subscribed
-        self.problem = "not connected yet"
+        self.problem = ""  # also before the first attempt, and while session 0 is away
         self._broker = broker.of_session(number)
         self._topics = topics
         self._client = make_client(self._broker)
@@ -185,4 +185,4 @@ class Session:
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
         self.is_ready = False
-        self.problem = self.problem or str(reason)
+        self.problem = self.problem or (str(reason) if reason.is_failure else "")

@@ -185,7 +185,7 @@ class Subscriber:
 
     def _session_problem(self) -> str:
         for session in self._additional:
-            if session.number in self._use.numbers and not session.is_ready:
+            if session.number in self._use.numbers and session.problem:
                 return f"session {session.number}, of some readers, is not connected: {session.problem}"
         return ""
 
@@ -213,7 +213,7 @@ class Subscriber:
                 self._lost(N_("an unexpected error ended the connection to the broker; see the log"))
                 log.exception("Unexpected error in the connection to the broker; reconnecting")
             for session in self._additional if not self._stopping.is_set() else ():
-                session.lost("waits for the first session")
+                session.lost("")
             if self._stopping.wait(backoff):
                 break
             backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from edge.clock import HOUR
 from edge.database.connection import column, database, execute, reading, scalar, translating
 from edge.errors import Damaged
+from edge.readers.status import LAST_MESSAGE
 from edge.tracking import report
 
 
@@ -29,12 +30,12 @@ def reader_figures() -> list[ReaderFigure]:
     return [ReaderFigure(*row) for row in execute(_READERS)]
 
 
-_READERS = """
-    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_setting, clock_offset, qos,
+_READERS = f"""
+    SELECT r.id, r.name, organization.name, is_enabled, {LAST_MESSAGE}, clock_setting, clock_offset, qos,
            ifnull(is_offline, 0), clock_stands_at
-    FROM reader JOIN organization ON organization.id = reader.organization_id
-    LEFT JOIN reader_state ON reader_id = reader.id
-    WHERE deleted_at IS NULL ORDER BY organization.name, reader.name
+    FROM reader r JOIN organization ON organization.id = r.organization_id
+    LEFT JOIN reader_state s ON s.reader_id = r.id
+    WHERE deleted_at IS NULL ORDER BY organization.name, r.name
 """
 
 

@@ -6,7 +6,7 @@ import re
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.rate_limits import is_loopback
@@ -15,6 +15,7 @@ from edge.texts import N_, Filled, fill
 
 RECENT = clock.HOUR
 SILENT = 2 * 60 * clock.SECOND  # a reader that is set up sends its first message meanwhile
+SILENT_LATER = clock.DAY  # one that had messages before may see no tag for hours
 FEWEST = 3  # refusals of an address, and clients with edge's account, that are reported
 _MOST = 200  # addresses and connections
 
@@ -27,11 +28,13 @@ _PROBE = "probe"  # the client of `edge doctor` that has no account on purpose
 
 
 class SignIn(NamedTuple):
-    """`is_clear`: from another computer, on a port without TLS."""
+    """`is_clear`: from another computer, on a port without TLS. `since`: the first sign-in after the last message."""
 
     address: str
     at: int
     is_clear: bool = False
+    since: int = 0
+    is_connected: bool = True
 
 
 class Refused(NamedTuple):
@@ -76,6 +79,8 @@ class SignIns:
                 address = self._forget(match[2])
                 if _REFUSED in line and address and match[1] != _PROBE:
                     self._refuse(_host(address), at, match[1])
+            elif match and (row := self._by_account.get(match[1])):
+                self._by_account[match[1]] = row._replace(is_connected=False)
 
     def refuse(self, address: str, at: int) -> None:
         """Note a refusal of the embedded broker, which has no passwords: for the version of MQTT."""
@@ -85,6 +90,28 @@ class SignIns:
     def of(self, account: str) -> SignIn | None:
         """Return the last sign-in of an account since the service started."""
         return self._by_account.get(account)
+
+    def silent_since(self, account: str, received_at: int | None) -> SignIn | None:
+        """Return the last sign-in of an account that has had no message since then, or None.
+
+        An account that had messages before must be connected still: else it may just be switched off.
+        """
+        with self._lock:
+            row = self._by_account.get(account)
+            if row and received_at and received_at >= row.since:
+                row = self._by_account[account] = row._replace(since=row.at)
+            is_silent = row and (received_at is None or (row.is_connected and received_at < row.since))
+            return row if is_silent else None
+
+    def saved(self) -> list[tuple[str, SignIn]]:
+        """Return the sign-ins by account, to be kept over a restart, since readers stay connected meanwhile."""
+        with self._lock:
+            return list(self._by_account.items())
+
+    def restore(self, rows: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        """Take over what `saved` returned before a restart."""
+        with self._lock:
+            self._by_account = {account: SignIn(*row) for account, row in rows}
 
     def in_clear(self) -> list[str]:
         """Return the accounts whose last sign-in was without encryption."""
@@ -116,7 +143,8 @@ class SignIns:
         if account in own:
             self._others.setdefault(account, deque(maxlen=4 * FEWEST)).append(row)
         elif account in self._by_account or len(self._by_account) < 50 * _MOST:
-            self._by_account[account] = row
+            before = self._by_account.get(account)
+            self._by_account[account] = row._replace(since=before.since if before else row.at)
 
     def _refuse(self, address: str, at: int, account: str = "", *, is_version: bool = False) -> None:
         was = self._refused.pop(address, None)
@@ -133,13 +161,19 @@ def _host(connection: str) -> str:
 SIGN_INS = SignIns()  # of the broker of this process
 
 
-def unheard(accounts: Iterable[BrokerAccountRow], received_at: Mapping[int, int | None]) -> list[Filled]:
-    """Return a text for each account that signs in, but never had a message: it publishes on another topic."""
+def unheard(accounts: Iterable[BrokerAccountRow], received: Mapping[int, int | None]) -> list[Filled]:
+    """Return a text for each account that signs in, but has no messages since: it publishes on another topic.
+
+    `received`: times of the last messages by reader; None: never.
+    """
     texts = []
     for account in accounts:
-        signed_in = SIGN_INS.of(account.name)
-        if signed_in and received_at.get(account.reader_id, 0) is None and clock.now() - signed_in.at > SILENT:
-            texts.append(fill(_DISCARDED, account=account.name, address=signed_in.address, topic=account.topic))
+        if account.reader_id not in received:
+            continue
+        received_at = received[account.reader_id]
+        silent = SIGN_INS.silent_since(account.name, received_at)
+        if silent and clock.now() - silent.since > (SILENT if received_at is None else SILENT_LATER):
+            texts.append(fill(_DISCARDED, account=account.name, address=silent.address, topic=account.topic))
     return texts
 
 

@@ -137,8 +137,14 @@ def statuses(organization_id: int) -> dict[int, ReaderStatus]:
     return {row[0]: ReaderStatus(*row)._replace(is_offline=bool(row[6])) for row in rows}
 
 
-_STATES = """
-SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard_at, s.last_read_at, s.clock_offset,
+# Time of the last message of reader `r` with the state `s`, also of one that its format does not understand.
+LAST_MESSAGE = """
+    nullif(max(ifnull(s.last_heard_at, 0),
+               ifnull((SELECT received_at FROM dead_letter WHERE reader_id = r.id ORDER BY no DESC LIMIT 1), 0),
+               ifnull((SELECT received_at FROM ignored_message WHERE reader_id = r.id ORDER BY no DESC LIMIT 1), 0)), 0)
+"""
+_STATES = f"""
+SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, {LAST_MESSAGE}, s.last_read_at, s.clock_offset,
        s.qos, s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0),
        ifnull(sum(b.messages) FILTER (WHERE b.bucket IN ('ignored', 'malformed', 'too_large')), 0),
        ifnull(sum(b.reads), 0),

@@ -43,7 +43,7 @@ from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import Subscriber, Use
 from edge.logs import set_up_log
 from edge.memory_budget import forget_forward_references, return_freed_memory
-from edge.operations import audit_export, integrity, own_health, retention, saved_quotas
+from edge.operations import audit_export, integrity, own_health, retention, saved_state
 from edge.operations import metrics as stats
 from edge.operations.audit_export import AuditExport
 from edge.operations.continuous_backup import ContinuousBackup
@@ -239,8 +239,8 @@ def _start_upkeep(
     live.follow(_limit_sites)
     quotas.set_limits(config.record_limits)
     live.follow(lambda changed: quotas.set_limits(changed.record_limits))
-    saved_quotas.load(config.data_dir)
-    stack.callback(saved_quotas.save, config.data_dir)
+    saved_state.load(config.data_dir)
+    stack.callback(saved_state.save, config.data_dir)
     if config.audit_syslog:
         export = AuditExport(config.data_dir, config.audit_syslog, config.events_authority_file)
         sender = Housekeeper("audit_export", [Job("syslog", audit_export.EVERY_SECONDS, export.run)])
@@ -403,7 +403,7 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
         Job("retention", SWEEP_SECONDS, sweep),
         Job("index of past positions", PAST_INDEX_SECONDS, past_index.maintain),
         Job("names for reports", PAST_INDEX_SECONDS, history_labels.refresh),
-        Job("quotas", QUOTAS_SECONDS, lambda _: saved_quotas.save(config.data_dir)),
+        Job("quotas", QUOTAS_SECONDS, lambda _: saved_state.save(config.data_dir)),
     ]
     if config.mqtt_accounts_dir and config.mqtt_password_file:
         folder = config.mqtt_accounts_dir

@@ -18,7 +18,7 @@ from edge.errors import Conflict, OverQuota, Unavailable
 from edge.expected_lists import expected_lists
 from edge.handhelds import scans, stock_takes
 from edge.handhelds.scans import Submitted
-from edge.operations import saved_quotas
+from edge.operations import saved_state
 from edge.people import api_keys, people
 from edge.people.people import Role
 from edge.rate_limits import Buckets
@@ -228,13 +228,13 @@ def test_a_refusal_by_the_organization_costs_the_person_nothing(cast: Cast, ada:
 @pytest.mark.usefixtures("small")
 def test_a_restart_does_not_refill_a_quota(ada: Actor, tmp_path: Path) -> None:
     until_refused(lambda number: assets.create(ada, name=f"Asset {number}"))
-    saved_quotas.save(tmp_path)
+    saved_state.save(tmp_path)
     quotas.forget()
-    saved_quotas.load(tmp_path)
+    saved_state.load(tmp_path)
     with pytest.raises(OverQuota):
         assets.create(ada, name="Asset")
     quotas.forget()
-    saved_quotas.save(tmp_path)
+    saved_state.save(tmp_path)
     assert not (tmp_path / "quotas").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_restart_does_not_refill_a_quota(ada: Actor, tmp_path: Path) -> None:
 )
 def test_a_damaged_file_of_quotas_counts_as_no_usage(ada: Actor, tmp_path: Path, content: str) -> None:
     (tmp_path / "quotas").write_text(content)
-    saved_quotas.load(tmp_path)
+    saved_state.load(tmp_path)
     assets.create(ada, name="Asset")
 
 

@@ -124,9 +124,23 @@ def test_a_refused_session_is_reported_while_a_reader_needs_it(tmp_path: Path) -
             wait_for(lambda: subscriber.state().is_connected, SOON)
             assert subscriber.state().problem == ""
             subscriber.use_sessions(FIRST)
-            assert "session 1, of some readers, is not connected" in subscriber.state().problem
+            wait_for(lambda: "session 1, of some readers, is not connected" in subscriber.state().problem, SOON)
         finally:
             subscriber.stop()
+
+
+def test_a_session_that_waits_for_its_turn_is_no_fault(tmp_path: Path) -> None:
+    with mosquitto(tmp_path, "") as running:
+        one = Broker(f"mqtt://edge@127.0.0.1:{running.port}", "edge")
+        subscriber = Subscriber(one, ["#"], Handler(), queue_size=9, batch_size=9, sessions=2)
+        subscriber.use_sessions(FIRST)
+        problems = set()
+        subscriber.start()
+        try:
+            wait_for(lambda: problems.add(subscriber.state().problem) or 1 in subscriber.state().sessions, SOON)  # type: ignore[func-returns-value]
+        finally:
+            subscriber.stop()
+        assert problems <= {"not connected yet", ""}
 
 
 def test_session_0_is_drained_only_when_the_broker_holds_nothing_more(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import shell
+from edge.operations import saved_state
 from edge.people.organizations import add_organization, list_organizations
 from edge.readers import sign_ins
-from edge.readers.broker_accounts import list_accounts, set_account
+from edge.readers.broker_accounts import BrokerAccountRow, list_accounts, set_account
 from edge.readers.readers import add_reader
 from edge.readers.sign_ins import FEWEST, Refused, SignIn, SignIns
 from edge.runtime import readiness
@@ -48,7 +49,7 @@ def test_refused_addresses_are_counted_by_address() -> None:
     known = after(*lines)
     assert known.refused(0) == [Refused("192.168.4.31", 3, 7, "<unknown>")]
     assert known.refused(8) == []
-    assert known.of("dock") == SignIn("192.168.4.30", 7, is_clear=True)
+    assert known.of("dock") == SignIn("192.168.4.30", 7, is_clear=True, since=7, is_connected=False)
 
 
 def test_a_client_without_a_user_name_has_its_own_id() -> None:
@@ -100,6 +101,52 @@ def test_a_reader_that_publishes_on_another_topic_is_named(known: SignIns) -> No
     assert sign_ins.unheard(accounts, {reader.id: 5}) == []
     known.unheard = [text]
     assert readiness.check_sign_ins().detail == text
+
+
+@pytest.fixture
+def account(known: SignIns) -> BrokerAccountRow:
+    actor = shell(list_organizations()[0].id)
+    reader = add_reader(actor, name="dock", topic="site/dock1/reads", format="edge")
+    set_account(actor, reader.id, "x")
+    return list_accounts()[0]
+
+
+def test_a_reader_that_stays_connected_is_named_after_a_restart(
+    known: SignIns, account: BrokerAccountRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known.note(opened("192.168.4.31:5001"), OWN, began() - clock.HOUR)
+    known.note(signed_in("192.168.4.31:5001", account.name), OWN, began() - clock.HOUR)
+    saved_state.save(tmp_path)
+    monkeypatch.setattr(sign_ins, "SIGN_INS", SignIns())
+    assert sign_ins.unheard([account], {account.reader_id: None}) == []
+    saved_state.load(tmp_path)
+    assert len(sign_ins.unheard([account], {account.reader_id: None})) == 1
+    assert sign_ins.SIGN_INS.in_clear() == known.in_clear() == [account.name]
+    (tmp_path / saved_state.SIGN_INS_FILE).write_text('[["dock"]]')
+    saved_state.load(tmp_path)
+    assert len(sign_ins.SIGN_INS.saved()) == 1, "a damaged file changes nothing"
+
+
+def test_a_reader_that_reconnects_each_minute_is_named(known: SignIns, account: BrokerAccountRow) -> None:
+    for minutes in range(9, 0, -1):
+        known.note(signed_in("192.168.4.31:5001", account.name), OWN, began() - minutes * clock.HOUR // 60)
+    assert len(sign_ins.unheard([account], {account.reader_id: None})) == 1
+
+
+def test_a_topic_that_was_changed_later_is_named_after_a_day_of_silence(
+    known: SignIns, account: BrokerAccountRow
+) -> None:
+    last = began() - 3 * clock.DAY
+    connected = signed_in("192.168.4.31:5001", account.name)
+    known.note(connected, OWN, last - clock.DAY)
+    assert sign_ins.unheard([account], {account.reader_id: last}) == [], "connected before the last message"
+    known.note(connected, OWN, last + clock.DAY)
+    assert len(sign_ins.unheard([account], {account.reader_id: last})) == 1
+    known.note(connected, OWN, began() - clock.HOUR)
+    assert len(sign_ins.unheard([account], {account.reader_id: last})) == 1
+    assert sign_ins.unheard([account], {account.reader_id: began()}) == []
+    known.note(f"Client {account.name} disconnected.", OWN, began())
+    assert sign_ins.unheard([account], {account.reader_id: last}) == [], "it may be switched off"
 
 
 def test_readers_without_encryption_are_named_where_the_broker_offers_it(known: SignIns) -> None:

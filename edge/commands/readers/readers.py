@@ -98,11 +98,11 @@ def add_reader(
 @reads("list", reader)
 def list_readers(organization_id: int) -> None:
     """List the readers and when each was last heard."""
-    states = status.statuses(organization_id)
+    states = {state.id: state for state in status.list_states(organization_id)}
     print_table(
         ["NAME", "TOPIC", "FORMAT", "LAST HEARD"],
         [
-            (row.name, row.topic, row.format, _last_message_text(states.get(row.id)))
+            (row.name, row.topic, row.format, _last_message_text(states[row.id]))
             for row in readers.list_readers(organization_id)
         ],
     )
@@ -116,7 +116,8 @@ def show_reader(organization_id: int, name: str) -> None:
     state = status.statuses(organization_id).get(row.id)
     where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no own location"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
-    click.echo(f"Last heard: {_last_message_text(state)}")
+    heard = next(one for one in status.list_states(organization_id) if one.id == row.id)
+    click.echo(f"Last heard: {_last_message_text(heard)}")
     measured = (state.clock_offset, state.clock_stands_at) if state else (None, None)
     click.echo(f"Its clock: {describe_clock(row.clock_setting, *measured)}")
     if state and state.note:
@@ -308,10 +309,10 @@ def _mapping_text(file: Path | None) -> str | None:
         raise Invalid.one("mapping", "invalid_value", f"{file} cannot be read: {error}") from error
 
 
-def _last_message_text(state: status.ReaderStatus | None) -> str:
-    if state is None:
+def _last_message_text(state: status.ReaderState) -> str:
+    if state.last_received_at is None:
         return "never since setup"
-    return clock.rfc3339(state.received_at) + (", reported offline" if state.is_offline else "")
+    return clock.rfc3339(state.last_received_at) + (", reported offline" if state.is_offline else "")
 
 
 def _limits(row: ReaderRow | AntennaState) -> str:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from edge import __version__, clock
 from edge.database.connection import FILE_NAME
 from edge.operations.counted_time import CountedTime
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.operations.doctor.https import ask_as
 from edge.operations.files import is_held
 from edge.operations.own_address import own_address
@@ -38,6 +38,13 @@ SLOW_WRITE = 2.0  # seconds
 FAST_FLUSH, SLOW_FLUSH = 0.003, 0.1  # seconds
 ANSWER_SECONDS = 10.0
 MAX_ANSWER = 1024 * 1024  # bytes
+_ELSEWHERE = {  # checks of the service that the doctor makes, too, with a remedy
+    *("broker", "channels", "clock", "continuous_backup", "disk", "events", "history", "outputs", "sync", "upstream"),
+    "warnings",
+}
+TIME_TRACES = (
+    *("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid"),
+)
 PROGRAM_YEAR = 2026  # a clock before that has not been set
 
 
@@ -175,11 +182,16 @@ def clock_correct(subject: Subject) -> Finding:
     return ok(f"{clock.rfc3339(now)}, consistent with the recorded times")
 
 
-def clock_synchronized(_: Subject) -> Finding:
+def clock_synchronized(subject: Subject) -> Finding:
     """Check for traces of systemd-timesyncd, chrony or ntpd."""
-    traces = ("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid")
-    if any(Path(trace).exists() for trace in traces):
+    if any(Path(trace).exists() for trace in TIME_TRACES):
         return ok("the clock is synchronized by a time service")
+    if (subject.machine.packaged_units / "systemd-timesyncd.service").is_file():
+        return warning(
+            "this box's clock is not synchronized, because no time server answers or the time service is off",
+            "without internet, write NTP=ADDRESS of a time server into /etc/systemd/timesyncd.conf; then: timedatectl "
+            "set-ntp false; timedatectl set-ntp true; timedatectl timesync-status shows whether it answers",
+        )
     return warning(
         "this box's clock is not synchronized", "apt-get install systemd-timesyncd, or chrony with your own time source"
     )
@@ -207,10 +219,13 @@ def pages(subject: Subject) -> Finding:
     failing = [check for check in answer.get("checks", []) if not check["ok"]]
     if answer["status"] == "ok" and not failing:
         return ok("all components are ok")
-    text = "; ".join(f"{check['name']}: {check['detail']}" for check in failing) or "failing"
-    if failing and not any(check["vital"] for check in failing):
-        return warning(text, "see the other findings")
-    return problem(text, "systemctl restart edge; if the problem remains: journalctl -u edge -n 50")
+    own = [check for check in failing if check["vital"] or check["name"] not in _ELSEWHERE]
+    text = "; ".join(f"{check['name']}: {check['detail']}" for check in own)
+    if failing and not own:
+        return warning(f"not all is well: {some([check['name'] for check in failing])}", "see the other findings")
+    if own and not any(check["vital"] for check in own):
+        return warning(text, "do what this says; details: Status page, and journalctl -u edge -n 50")
+    return problem(text or "failing", "systemctl restart edge; if the problem remains: journalctl -u edge -n 50")
 
 
 def public_url(subject: Subject) -> Finding:

@@ -15,6 +15,7 @@ _INPUT = re.compile(r"hook input|^:INPUT", re.MULTILINE)
 _ELSEWHERE = re.compile("output|forward|routing|nat", re.IGNORECASE)  # chains that no packet to this box passes
 _ALL = re.compile(r"\s*(?:counter packets \d+ bytes \d+ )?(?:drop|reject.*)$|-A INPUT -j (?:DROP|REJECT.*)$")
 _LIMITED = re.compile(r"saddr|iif|ct state|ctstate|(?:^| )-[si] ")  # not for all packets from other devices
+_FROM_OTHERS = re.compile(r'iif(?:name)? != "lo" |! -i lo ')  # true of all packets from other devices
 # Lets packets in by something else than a port written here. Whether other devices pass is unknown then.
 _OTHER_ACCEPT = re.compile(r"(?!.*(?:policy|icmp|\blo\b|ct state|ctstate)).*(?:\baccept\b|-j ACCEPT)")
 
@@ -44,7 +45,7 @@ def _closed_by(table: str, ports: Collection[int]) -> list[int]:
     """Return the ports that a table closes. The first rule for a port decides, else that for all packets."""
     by_port: dict[int, bool] = {}
     is_open, is_unknown, chain = True, False, ""
-    for line in table.splitlines():
+    for line in _FROM_OTHERS.sub("", table).splitlines():
         if match := _CHAIN.match(line):
             chain = match[1]
         if _ELSEWHERE.search(chain):

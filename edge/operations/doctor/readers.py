@@ -141,11 +141,8 @@ def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
 def readers_seen(_: Subject) -> Finding:
     rows = [row for row in stats.reader_figures() if row.is_enabled]
     since = clock.now() - SILENT
-    not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # reported by `formats`
-    not_understood.update(stats.unreadable_readers(since))  # reported by `dead_letters`
     offline = [row.name for row in rows if row.is_offline]
-    unheard = [row for row in rows if (row.last_received_at or 0) < since]
-    unheard = [row for row in unheard if not row.is_offline and row.name not in not_understood]
+    unheard = [row for row in rows if (row.last_received_at or 0) < since and not row.is_offline]
     new = [row.name for row in unheard if row.last_received_at is None]
     silent = [row.name for row in unheard if row.last_received_at is not None]
     troubles = [f"silent for a day: {some(silent)}"] if silent else []

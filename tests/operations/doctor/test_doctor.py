@@ -3,6 +3,7 @@ import json
 import os
 import re
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from edge.cli import cli
 from edge.config.settings import Config
 from edge.database.connection import execute, writing
 from edge.errors import SetupError, Unavailable
+from edge.operations import stats
 from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.doctor import box, doctor
 from edge.operations.doctor.findings import Level, Subject, ok, problem
@@ -198,6 +200,44 @@ def test_a_port_held_by_closed_connections_is_not_in_use(subject: Subject, monke
     assert "no response" in finding_of(subject, "pages")[1]
     with socket.create_server(address):
         assert "used by another program" in finding_of(subject, "pages")[1]
+
+
+@pytest.mark.parametrize(
+    ("failing", "text", "advice"),
+    [
+        (["warnings"], "not all is well: warnings", "see the other findings"),
+        (["sign_ins", "broker"], "sign_ins: of sign_ins", "do what this says"),
+    ],
+)
+def test_a_fault_that_only_the_service_knows_is_told_once_with_what_to_do(
+    subject: Subject, failing: list[str], text: str, advice: str
+) -> None:
+    """Regression: wrong passwords led to `see the other findings`, and no other finding was about them."""
+    checks = [{"name": name, "ok": False, "vital": False, "detail": f"of {name}"} for name in failing]
+    body = json.dumps({"status": "ok", "checks": checks}).encode()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        finding = doctor.CHECKS["pages"](with_settings(subject, http_listen=f"127.0.0.1:{listener.getsockname()[1]}"))
+        thread.join()
+    assert (finding.level, finding.text) == (Level.WARNING, text)
+    assert advice in finding.advice
+
+
+def test_a_time_service_that_is_installed_is_not_to_be_installed(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box, "TIME_TRACES", [tmp_path / "none"])
+    subject = subject._replace(machine=subject.machine._replace(packaged_units=tmp_path))
+    assert "apt-get install" in doctor.CHECKS["clock-kept"](subject).advice
+    (tmp_path / "systemd-timesyncd.service").touch()
+    assert "timedatectl set-ntp" in doctor.CHECKS["clock-kept"](subject).advice
 
 
 def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:
@@ -599,3 +639,19 @@ def test_a_folder_of_somebody_else_is_no_failing_disk(subject: Subject, tmp_path
         item.name: item.finding.text for item in doctor.examine(with_settings(subject, data_dir=tmp_path / "gone"))
     }
     assert "is failing" not in items["disk-errors"]
+
+
+def test_a_message_that_nobody_understands_is_the_last_message_all_the_same(site: Path) -> None:
+    """Regression: a reader was `never heard` next to two messages a minute."""
+    organization_id = list_organizations()[0].id
+    actor = shell(organization_id)
+    wrong, broken, _ = (
+        add_reader(actor, name=name, topic=f"site/{name}", format="edge").id for name in ("a", "b", "c")
+    )
+    with writing():
+        ignored_messages.record([IgnoredMessage(wrong, "t", b"hello", 5, None, 7)])
+        dead_letters.add([dead_letters.NewDeadLetter(organization_id, broken, "t", b"?", 1, "no", 8)])
+    for rows in (status.list_states(organization_id), stats.reader_figures()):
+        assert [row.last_received_at for row in rows] == [7, 8, None]
+    listed = CliRunner().invoke(cli, [f"--set=data_dir={site}", "reader", "list"], catch_exceptions=False).output
+    assert [("never since setup" in line) for line in listed.splitlines()[1:4]] == [False, False, True]
