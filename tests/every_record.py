@@ -38,8 +38,9 @@ from edge.records.tags import NewTag
 from edge.rules import rules as rule_store
 from edge.rules import saved_filters
 from edge.rules.channels import channels
+from edge.rules.conditions import Condition
 from edge.rules.outputs import outputs
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.sync.store import sites
 from edge.tracking import carriers, tracked_people
 from edge.tracking.board import BoardFilter

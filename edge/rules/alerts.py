@@ -12,7 +12,7 @@ from edge.database.connection import execute, find_scalar, scalar
 from edge.database.deletes import delete_some
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster.musters import Obstacle
-from edge.rules.rules import Condition
+from edge.rules.conditions import CONDITIONS, Condition
 from edge.texts import N_, fill
 from edge.tracking.shown_positions import is_asset_shown
 
@@ -20,20 +20,6 @@ MOST_KEPT = 50_000
 MOST_OPEN = 1_000  # of one rule: 50 rules fill at most `MOST_KEPT`, so none displaces open alerts of another one
 MOST_AT_ONCE = 5_000  # acknowledged in one transaction of some 50 ms
 MOST_NOTE = 500  # characters
-
-SENTENCES = {
-    Condition.ENTERS: N_("%(subject)s entered %(place)s"),
-    Condition.LEAVES: N_("%(subject)s left %(place)s"),
-    Condition.PASSES: N_("%(subject)s passed %(place)s"),
-    Condition.STAYS: N_("%(subject)s stays in %(place)s too long"),
-    Condition.UNSEEN: N_("%(subject)s has not been seen"),
-    Condition.MORE: N_("%(place)s holds too many assets: %(amount)s"),
-    Condition.FEWER: N_("%(place)s holds too few assets: %(amount)s"),
-    Condition.OFFLINE: N_("Reader %(subject)s is offline"),
-    Condition.BATTERY: N_("%(subject)s has a low battery: %(amount)s %%"),
-    Condition.UNHEALTHY: N_("This box has a fault: %(subject)s"),
-}
-
 
 # Why the muster of a rule did not start.
 NOT_STARTED = {
@@ -74,12 +60,12 @@ class Alert(NamedTuple):
 
     @property
     def values(self) -> dict[str, str | int]:
-        """Values for one of `SENTENCES`."""
+        """Values for the text of the condition."""
         return {"subject": self.subject_name, "place": self.place_name, "amount": self.amount}
 
     @property
     def sentence(self) -> str:
-        return SENTENCES[self.kind] % self.values
+        return CONDITIONS[self.kind].alert % self.values
 
 
 class AlertFilter(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edge import clock
 from edge.database.connection import execute, writing
-from edge.rules.rules import Condition
+from edge.rules.conditions import Condition
 
 MAX_TEXT = 250
 

@@ -8,23 +8,25 @@ stores the conditions that are already met. Runs on the events thread, after eve
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import tzinfo
+from functools import cache
 
 from edge import clock
 from edge.database.connection import execute, find_scalar, writing
 from edge.events import log as events
+from edge.events.detection import Locations
 from edge.events.log import Event, EventKind
 from edge.rules import rules, states
+from edge.rules.conditions import OF_NUMBER, Condition
 from edge.rules.rule_assets import count_present, is_about_all, matching
-from edge.rules.rules import OF_LOCATION, OF_NUMBER, SWEPT, Condition, Rule
+from edge.rules.rules import Rule
 from edge.rules.states import Held, Occurrence
 from edge.tracking import tracked_people
 
 MOST_EVENTS = 500  # per transaction
 UNSEEN_SECONDS = 10.0
 ROOM_SECONDS = 60.0
-LASTING = SWEPT | {Condition.STAYS, Condition.MORE, Condition.FEWER, Condition.OFFLINE}
 
 
 class Engine:
@@ -79,7 +81,11 @@ class Engine:
             or people != self._people
             or events.newest() > seq
             or any(not rule.is_seeded for rule in enabled)
-            or any(rule.kind in LASTING and states.has_due(rule, now) for rule in enabled if self._is_on(rule, now))
+            or any(
+                rule.declared.lasts and states.has_due(rule, now)
+                for rule in enabled
+                if rule.fields.is_on(now, self._zone)
+            )
         ):
             return 0
         with writing():
@@ -108,18 +114,18 @@ class Engine:
         for rule in enabled:
             if rule.no in sweeps:
                 evaluation.sweep(rule, now)
-            if rule.kind in LASTING and self._is_on(rule, now):
+            if self._is_watched(rule, now):
                 evaluation.fire_due(rule, now)
         if batch:
             execute("UPDATE rule_progress SET seq = ?", (batch[-1][1].seq,))
         return len(batch)
 
-    def _is_on(self, rule: Rule, at: int) -> bool:
-        return rule.fields.is_on(at, self._zone)
+    def _is_watched(self, rule: Rule, now: int) -> bool:
+        return rule.declared.lasts and rule.fields.is_on(now, self._zone)
 
 
 def _has_to_sweep(rule: Rule, now: int) -> bool:
-    return rule.kind in SWEPT and bool(states.begun(rule, now, 1) or states.ended(rule, now))
+    return rule.kind in states.SWEEPS and bool(states.begun(rule, now, 1) or states.ended(rule, now))
 
 
 def _position() -> int | None:
@@ -180,7 +186,7 @@ class _Evaluation:
         ids = {event.subject_id for _, event in batch if event.kind.startswith("asset.")}
         self._people = tracked_people.among(ids)
         self._matching = {rule.no: matching(rule, ids) for rule in enabled if ids and not is_about_all(rule)}
-        self._parents: dict[int, int | None] = {}
+        self._within = cache(_within)
         if batch:
             for rule in enabled:
                 if rule.kind in OF_NUMBER and rule.no not in counts:
@@ -198,7 +204,7 @@ class _Evaluation:
         elif event.kind is EventKind.ASSET_DELETED:
             self._move(own, event, None)
             for rule in own:
-                if rule.kind in (Condition.UNSEEN, Condition.BATTERY):
+                if _lasts_for_asset(rule):
                     states.release(rule, event.subject_id, event.at)
         elif event.kind is EventKind.ASSET_PASSED:
             self._pass(own, event)
@@ -214,7 +220,7 @@ class _Evaluation:
         was_in, is_in = self._within(before), self._within(location_id)
         for rule in own:
             place = rule.fields.location_id
-            if rule.kind not in OF_LOCATION or (place in was_in) == (place in is_in):
+            if place is None or (place in was_in) == (place in is_in):
                 continue
             if location_id is not None and not self._is_about(rule, event.subject_id):
                 continue
@@ -267,7 +273,7 @@ class _Evaluation:
             if rule.kind is Condition.STAYS and is_about and rule.fields.location_id in within:
                 if rule.organization_id in self._with_room:
                     states.hold(rule, event.subject_id, event.at)
-            elif rule.kind in (Condition.STAYS, Condition.UNSEEN, Condition.BATTERY) and not is_about:
+            elif _lasts_for_asset(rule) and not is_about:
                 states.release(rule, event.subject_id, event.at)
         self.recount([rule for rule in own if not is_about_all(rule)], event.at)
 
@@ -325,16 +331,10 @@ class _Evaluation:
     def _is_about(self, rule: Rule, asset_id: int) -> bool:
         return is_about_all(rule) or asset_id in self._matching[rule.no]
 
-    def _within(self, location_id: int | None) -> set[int]:
-        """Return a location and those above it."""
-        ids: set[int] = set()
-        while location_id is not None and location_id not in ids:
-            ids.add(location_id)
-            if location_id not in self._parents:
-                row = execute("SELECT parent_id FROM location WHERE id = ?", (location_id,)).fetchone()
-                self._parents[location_id] = row[0] if row else None
-            location_id = self._parents[location_id]
-        return ids
+
+def _within(location_id: int | None) -> set[int]:
+    """Return a location and those above it."""
+    return set() if location_id is None else Locations([location_id]).within(location_id)
 
 
 def _occurrence(rule: Rule, held: Held) -> Occurrence:
@@ -343,32 +343,15 @@ def _occurrence(rule: Rule, held: Held) -> Occurrence:
     return Occurrence(cause, held.subject_id, name, key, held.due_at, place, held.amount)
 
 
+def _lasts_for_asset(rule: Rule) -> bool:
+    return rule.declared.lasts and states.is_of_asset(rule)
+
+
 def _location_of(asset_id: int) -> int | None:
     return find_scalar("SELECT location_id FROM rule_asset WHERE asset_id = ?", (asset_id,))
 
 
-_SELECT_NAMES: Mapping[str, str] = {
-    "asset": "SELECT a.name, a.external_key, '' FROM asset a WHERE a.id = ?",
-    "unseen": "SELECT a.name, a.external_key, ifnull(l.name, '') FROM asset a "
-    "LEFT JOIN position p ON p.asset_id = a.id LEFT JOIN location l ON l.id = p.location_id WHERE a.id = ?",
-    "box": "SELECT text, '', '' FROM box_fault WHERE ?1 = 0",
-    "reader": "SELECT r.name, '', ifnull(l.name, '') FROM reader r LEFT JOIN location l ON l.id = r.location_id "
-    "WHERE r.id = ?",
-    "location": "SELECT l.name, l.external_key, l.name FROM location l WHERE l.id = ?",
-}
-
-
-_NAMES_OF = {
-    Condition.STAYS: "asset",
-    Condition.UNSEEN: "unseen",
-    Condition.OFFLINE: "reader",
-    Condition.BATTERY: "asset",
-    Condition.UNHEALTHY: "box",
-}
-
-
 def _names(rule: Rule, subject_id: int) -> tuple[str, str, str]:
     """Return name, key and place of the subject of a lasting condition."""
-    of = _NAMES_OF.get(rule.kind, "location")
-    name, key, place = execute(_SELECT_NAMES[of], (subject_id,)).fetchone() or (str(subject_id), "", "")
+    name, key, place = execute(rule.declared.subject.names, (subject_id,)).fetchone() or (str(subject_id), "", "")
     return name, key, place

@@ -7,7 +7,8 @@ from typing import Any
 
 from edge.database.connection import column, scalar
 from edge.records.external_keys import is_chosen
-from edge.rules.rules import AssetKind, Rule
+from edge.rules.conditions import AssetKind
+from edge.rules.rules import Rule
 from edge.validation import json_text
 
 BELOW = """

@@ -16,8 +16,9 @@ from edge.doors import passage_report
 from edge.doors.passage_rule import Direction
 from edge.events.log import EventKind
 from edge.memory_budget import MB, WORK
+from edge.rules.conditions import OF_NUMBER, Condition
 from edge.rules.rule_assets import MATCHES, locations_below, values_of
-from edge.rules.rules import OF_NUMBER, Condition, Rule
+from edge.rules.rules import Rule
 from edge.rules.states import is_beyond
 from edge.tracking.flows import Stay, stays_since
 
@@ -70,7 +71,7 @@ def preview(rule: Rule, zone: tzinfo, now: int | None = None) -> Preview:
     since = until - DAYS * clock.DAY
     if rule.kind is Condition.OFFLINE:
         return _offline(rule, zone, since, until)
-    if rule.kind in (Condition.BATTERY, Condition.UNHEALTHY):
+    if rule.kind in _NOW:
         return _now(rule)
     place = rule.fields.location_id
     scope = _Scope(rule, since, until, locations_below(place) if place is not None else set())
@@ -100,17 +101,17 @@ def _offline(rule: Rule, zone: tzinfo, since: int, until: int) -> Preview:
     return Preview(len(fired), fired[:MOST_LISTED], True, Kept.EVENTS, begin)
 
 
-_LOW_NOW = f"""
-SELECT v.battery_at, a.id, v.battery, a.name FROM asset_value v JOIN asset a ON a.id = v.asset_id
-WHERE v.organization_id = :organization_id AND v.battery <= :number AND {MATCHES} ORDER BY v.battery, a.name
-"""
+_NOW = {
+    Condition.BATTERY: f"""
+        SELECT v.battery_at, a.id, v.battery, a.name FROM asset_value v JOIN asset a ON a.id = v.asset_id
+        WHERE v.organization_id = :organization_id AND v.battery <= :number AND {MATCHES} ORDER BY v.battery, a.name
+    """,
+    Condition.UNHEALTHY: "SELECT since, NULL, 0, text FROM box_fault",
+}
 
 
 def _now(rule: Rule) -> Preview:
-    if rule.kind is Condition.BATTERY:
-        rows = execute(_LOW_NOW, values_of(rule)).fetchall()
-    else:
-        rows = execute("SELECT since, NULL, 0, text FROM box_fault").fetchall()
+    rows = execute(_NOW[rule.kind], values_of(rule)).fetchall()
     return Preview(len(rows), [Fired(*row) for row in rows[:MOST_LISTED]], True, Kept.NOW)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, tzinfo
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -12,12 +11,12 @@ from edge.audit.audit import acting, changed
 from edge.audit.kinds import Kind
 from edge.clock import SECOND
 from edge.database.connection import execute
-from edge.errors import Invalid, NotFound
+from edge.errors import Invalid
 from edge.muster import musters, plans
 from edge.muster.musters import Obstacle
-from edge.records import locations
 from edge.records.external_keys import chosen_keys
 from edge.rules.channels import channels
+from edge.rules.conditions import CONDITIONS, AssetKind, Condition, Declaration
 from edge.rules.outputs import outputs
 from edge.texts import N_, fill
 from edge.validation import values
@@ -25,34 +24,8 @@ from edge.validation import values
 ALL_DAYS = 0b1111111
 DAY_MINUTES = 1440
 LONGEST_SPAN = 366 * clock.DAY
-MOST_ASSETS = 1_000_000
 
 
-class Condition(StrEnum):
-    ENTERS = "enters"
-    LEAVES = "leaves"
-    PASSES = "passes"
-    STAYS = "stays"  # longer than `span`
-    UNSEEN = "unseen"  # for `span`
-    MORE = "more"  # assets than `number`
-    FEWER = "fewer"
-    OFFLINE = "offline"
-    BATTERY = "battery"  # of a tag is at most `number` percent
-    UNHEALTHY = "unhealthy"  # the box, for `span`
-
-
-class AssetKind(StrEnum):
-    ALL = "all"
-    KEY = "key"
-    METADATA = "metadata"
-
-
-OF_LOCATION = frozenset({Condition.ENTERS, Condition.LEAVES, Condition.STAYS, Condition.MORE, Condition.FEWER})
-OF_SPAN = frozenset({Condition.STAYS, Condition.UNSEEN, Condition.UNHEALTHY})
-LONGER = frozenset({Condition.STAYS, Condition.UNHEALTHY})  # than `span`: not met after exactly that time
-OF_NUMBER = frozenset({Condition.MORE, Condition.FEWER})
-OF_ASSET = frozenset(Condition) - {Condition.OFFLINE, Condition.UNHEALTHY}
-SWEPT = frozenset({Condition.UNSEEN, Condition.BATTERY, Condition.UNHEALTHY})  # states without events
 DIRECTIONS = ("any", "in", "out")
 
 
@@ -129,6 +102,10 @@ class Rule(NamedTuple):
     def kind(self) -> Condition:
         return self.fields.kind
 
+    @property
+    def declared(self) -> Declaration:
+        return CONDITIONS[self.kind]
+
 
 def _rule(row: Any) -> Rule:
     no, organization_id, created_at, changed_at, disabled_at, is_seeded, place_name, *fields = row
@@ -161,23 +138,19 @@ def has_enabled() -> bool:
     return row is not None
 
 
+_OF_CONDITIONS = frozenset[str]().union(*(one.uses for one in CONDITIONS.values()))
+
+
 def check(organization_id: int, entered: RuleFields) -> RuleFields:
     """Return the fields with unused ones emptied. Raises Invalid."""
-    kind, is_of_asset = entered.kind, entered.kind in OF_ASSET
-    asset_kind = entered.asset_kind if is_of_asset else AssetKind.ALL
-    checked = entered._replace(
-        name=values.name("name", entered.name),
-        asset_kind=asset_kind,
-        asset_name=entered.asset_name if asset_kind is AssetKind.METADATA else "",
-        asset_value=entered.asset_value if asset_kind is not AssetKind.ALL else "",
-        location_id=entered.location_id if kind in OF_LOCATION else None,
-        door_id=entered.door_id if kind is Condition.PASSES else None,
-        direction=entered.direction if kind is Condition.PASSES else "any",
-        reader_id=entered.reader_id if kind is Condition.OFFLINE else None,
-        span=entered.span if kind in OF_SPAN else 0,
-        number=entered.number if kind in OF_NUMBER or kind is Condition.BATTERY else 0,
-    )
-    if asset_kind is AssetKind.KEY:
+    defaults = RuleFields._field_defaults
+    unused = {name: defaults[name] for name in _OF_CONDITIONS - CONDITIONS[entered.kind].uses}
+    checked = entered._replace(name=values.name("name", entered.name), **unused)
+    if checked.asset_kind is not AssetKind.METADATA:
+        checked = checked._replace(asset_name="")
+    if checked.asset_kind is AssetKind.ALL:
+        checked = checked._replace(asset_value="")
+    if checked.asset_kind is AssetKind.KEY:
         checked = checked._replace(asset_value=chosen_keys(checked.asset_value))
     _check_values(checked)
     _check_records(organization_id, checked)
@@ -193,14 +166,13 @@ def _check_values(entered: RuleFields) -> None:
         raise Invalid.one(
             "asset_value", "too_long", fill(N_("Enter at most %(most)s characters"), most=values.MAX_TEXT)
         )
-    if entered.kind in OF_SPAN and not 60 * SECOND <= entered.span <= LONGEST_SPAN:
+    uses = CONDITIONS[entered.kind].uses
+    if "span" in uses and not 60 * SECOND <= entered.span <= LONGEST_SPAN:
         raise Invalid.one("span", "invalid_value", N_("Enter a time from 1 minute to 366 days"))
-    least = 1 if entered.kind is Condition.FEWER else 0
-    if entered.kind in OF_NUMBER and not least <= entered.number <= MOST_ASSETS:
+    least, most = CONDITIONS[entered.kind].numbers
+    if "number" in uses and not least <= entered.number <= most:
         text = N_("Enter a number from %(least)s to %(most)s")
-        raise Invalid.one("number", "invalid_value", fill(text, least=least, most=MOST_ASSETS))
-    if entered.kind is Condition.BATTERY and not 1 <= entered.number <= 99:
-        raise Invalid.one("number", "invalid_value", N_("Enter 1 to 99 percent"))
+        raise Invalid.one("number", "invalid_value", fill(text, least=least, most=most))
     if entered.direction not in DIRECTIONS:
         raise Invalid.one("direction", "invalid_value", N_("Choose a direction"))
     if not 0 < entered.days <= ALL_DAYS:
@@ -211,26 +183,22 @@ def _check_values(entered: RuleFields) -> None:
         raise Invalid.one("from", "invalid_value", N_("The hours must not be empty"))
 
 
-_UNKNOWN = {"door": N_("This door does not exist"), "reader": N_("This reader does not exist")}
+_RECORDS = {  # by field: table, and the errors without a record and for an unknown one
+    "location_id": ("location", N_("Choose a location"), N_("This location does not exist")),
+    "door_id": ("door", N_("Choose a door"), N_("This door does not exist")),
+    "reader_id": ("reader", "", N_("This reader does not exist")),
+}
 
 
 def _check_records(organization_id: int, entered: RuleFields) -> None:
-    if entered.kind in OF_LOCATION:
-        if entered.location_id is None:
-            raise Invalid.one("location_id", "required", N_("Choose a location"))
-        try:
-            locations.get(organization_id, entered.location_id)
-        except NotFound as error:
-            raise Invalid.one("location_id", "fk_not_found", N_("This location does not exist")) from error
-    for field, table, value in (("door_id", "door", entered.door_id), ("reader_id", "reader", entered.reader_id)):
-        if value is None:
-            continue
-        row = execute(
-            f"SELECT 1 FROM {table} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",
-            (value, organization_id),
-        ).fetchone()
-        if row is None:
-            raise Invalid.one(field, "fk_not_found", _UNKNOWN[table])
+    for field in CONDITIONS[entered.kind].uses & _RECORDS.keys():
+        table, missing, error = _RECORDS[field]
+        value = getattr(entered, field)
+        if value is None and missing:
+            raise Invalid.one(field, "required", missing)
+        sql = f"SELECT 1 FROM {table} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+        if value is not None and execute(sql, (value, organization_id)).fetchone() is None:
+            raise Invalid.one(field, "fk_not_found", error)
     if unknown := set(entered.channel_numbers) - {row.no for row in channels.list_channels(organization_id)}:
         raise Invalid.one("channels", "fk_not_found", fill(N_("There is no channel %(number)s"), number=min(unknown)))
     if unknown := set(entered.output_numbers) - {row.no for row in outputs.list_outputs(organization_id)}:
@@ -245,8 +213,6 @@ def _check_records(organization_id: int, entered: RuleFields) -> None:
                 N_("%(name)s would not start: %(reason)s"), name=name, reason=fill(musters.MESSAGES[obstacle])
             )
             raise Invalid.one("musters", "invalid_value", message)
-    if entered.kind is Condition.PASSES and entered.door_id is None:
-        raise Invalid.one("door_id", "required", N_("Choose a door"))
 
 
 def add_rule(actor: Actor, entered: RuleFields) -> int:

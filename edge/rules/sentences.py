@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from edge import clock
 from edge.clock import SECOND
-from edge.rules.rules import AssetKind, Condition, RuleFields
+from edge.rules.conditions import CONDITIONS, AssetKind, of_assets
+from edge.rules.rules import RuleFields
 from edge.texts import N_, fill
 from edge.validation import values
 
@@ -21,37 +22,12 @@ UNITS = {"minutes": 60 * SECOND, "hours": clock.HOUR, "days": clock.DAY}
 UNIT_NAMES = {"minutes": N_("minutes"), "hours": N_("hours"), "days": N_("days")}
 _ONE = {"minutes": N_("1 minute"), "hours": N_("1 hour"), "days": N_("1 day")}
 _MANY = {"minutes": N_("%(number)s minutes"), "hours": N_("%(number)s hours"), "days": N_("%(number)s days")}
-_ASSET = {
-    AssetKind.ALL: N_("any asset"),
-    AssetKind.KEY: N_("an asset with a key that begins with %(value)s"),
-    AssetKind.METADATA: N_("an asset with %(name)s %(value)s"),
-}
-_ASSET_OF_KEYS = N_("an asset with the key %(value)s")
-_MORE = {
-    AssetKind.ALL: N_("%(place)s holds more than %(number)s assets"),
-    AssetKind.KEY: N_("%(place)s holds more than %(number)s assets with a key that begins with %(value)s"),
-    AssetKind.METADATA: N_("%(place)s holds more than %(number)s assets with %(name)s %(value)s"),
-}
-_FEWER = {
-    AssetKind.ALL: N_("%(place)s holds fewer than %(number)s assets"),
-    AssetKind.KEY: N_("%(place)s holds fewer than %(number)s assets with a key that begins with %(value)s"),
-    AssetKind.METADATA: N_("%(place)s holds fewer than %(number)s assets with %(name)s %(value)s"),
-}
-_MORE_OF_KEYS = N_("%(place)s holds more than %(number)s of the assets %(value)s")
-_FEWER_OF_KEYS = N_("%(place)s holds fewer than %(number)s of the assets %(value)s")
-_PASSES = {
-    "any": N_("%(asset)s passes %(place)s"),
-    "in": N_("%(asset)s passes %(place)s (in)"),
-    "out": N_("%(asset)s passes %(place)s (out)"),
-}
-_CONDITIONS = {
-    Condition.ENTERS: N_("%(asset)s enters %(place)s"),
-    Condition.LEAVES: N_("%(asset)s leaves %(place)s"),
-    Condition.STAYS: N_("%(asset)s stays in %(place)s longer than %(time)s"),
-    Condition.UNSEEN: N_("%(asset)s has not been seen for %(time)s"),
-    Condition.BATTERY: N_("the battery of %(asset)s is at most %(number)s %%"),
-    Condition.UNHEALTHY: N_("this box has a fault for longer than %(time)s"),
-}
+_ASSET = of_assets(
+    N_("any asset"),
+    N_("an asset with a key that begins with %(value)s"),
+    N_("an asset with the key %(value)s"),
+    N_("an asset with %(name)s %(value)s"),
+)
 
 
 def describe(fields: RuleFields, place: str) -> str:
@@ -60,10 +36,10 @@ def describe(fields: RuleFields, place: str) -> str:
     Pages can translate it, with its parts.
     """
     value = fields.asset_value.removeprefix("=").replace(" ", ", ") if _has_keys(fields) else fields.asset_value
-    about = _ASSET_OF_KEYS if _has_keys(fields) else _ASSET[fields.asset_kind]
+    sentence = CONDITIONS[fields.kind].sentence
     condition = fill(
-        _condition(fields),
-        asset=fill(about, name=fields.asset_name, value=value),
+        sentence if isinstance(sentence, str) else sentence(fields),
+        asset=fill(_ASSET(fields), name=fields.asset_name, value=value),
         place=place or fill(N_("a removed record")),
         number=fields.number,
         time=in_words(fields.span),
@@ -86,19 +62,6 @@ def amount_and_unit(span: int) -> tuple[int, str]:
     """Return a span in its largest whole unit."""
     unit = next((name for name in reversed(UNITS) if span % UNITS[name] == 0), "minutes")
     return span // UNITS[unit], unit
-
-
-def _condition(fields: RuleFields) -> str:
-    """Return the marked text of the condition, in which `describe` fills in the values."""
-    if fields.kind is Condition.OFFLINE:
-        return N_("reader %(place)s is offline") if fields.reader_id else N_("any reader is offline")
-    if fields.kind is Condition.PASSES:
-        return _PASSES[fields.direction]
-    if fields.kind is Condition.MORE:
-        return _MORE_OF_KEYS if _has_keys(fields) else _MORE[fields.asset_kind]
-    if fields.kind is Condition.FEWER:
-        return _FEWER_OF_KEYS if _has_keys(fields) else _FEWER[fields.asset_kind]
-    return _CONDITIONS[fields.kind]
 
 
 def _hours(fields: RuleFields) -> str:

@@ -10,8 +10,9 @@ from edge.muster import musters
 from edge.rules import alerts
 from edge.rules.channels import outbox
 from edge.rules.channels.outbox import Message
+from edge.rules.conditions import ASSET, ASSET_AT, OF_NUMBER, Condition
 from edge.rules.rule_assets import BELOW, MATCHES, count_present, values_of
-from edge.rules.rules import LONGER, OF_ASSET, OF_NUMBER, SWEPT, Condition, Rule
+from edge.rules.rules import Rule
 
 MOST_STATES = 500_000  # of all organizations
 LATE = 15 * 60 * clock.SECOND  # from the occurrence to the alert
@@ -54,7 +55,7 @@ def fire(rule: Rule, one: Occurrence) -> int | None:
     if row is None:
         return None
     alerts.close_excess(rule.no)
-    sentence = alerts.SENTENCES[rule.kind] % {
+    sentence = rule.declared.alert % {
         "subject": one.subject_name,
         "place": one.place_name or rule.place_name,
         "amount": one.amount,
@@ -143,13 +144,13 @@ def withdraw(rule: Rule, cause: str, at: int) -> None:
 
 
 _SEEN = f"""
-SELECT p.asset_id, p.last_seen_at FROM position p JOIN asset a ON a.id = p.asset_id
+SELECT p.asset_id, p.last_seen_at, 0 FROM position p JOIN asset a ON a.id = p.asset_id
 WHERE p.organization_id = :organization_id AND p.last_seen_at <= :before AND {MATCHES}
   AND NOT EXISTS (SELECT 1 FROM rule_state s WHERE s.rule_no = :rule_no AND s.subject_id = p.asset_id) LIMIT :limit
 """
 _SEEN_AGAIN = """
 SELECT s.subject_id, p.last_seen_at FROM rule_state s JOIN position p ON p.asset_id = s.subject_id
-WHERE s.rule_no = ? AND p.last_seen_at > ? LIMIT ?
+WHERE s.rule_no = :rule_no AND p.last_seen_at > :before LIMIT :limit
 """
 
 
@@ -169,29 +170,38 @@ _NO_FAULT = "SELECT subject_id, :now FROM rule_state WHERE rule_no = :rule_no AN
 CHARGED_MARGIN = 5  # percent above the limit
 
 
+class Sweep(NamedTuple):
+    """SQL for a condition without events: where it begins, with time and amount, and where it ends, with the time."""
+
+    begun: str
+    ended: str
+
+
+SWEEPS = {
+    Condition.UNSEEN: Sweep(_SEEN, _SEEN_AGAIN),
+    Condition.BATTERY: Sweep(_LOW, _CHARGED),
+    Condition.UNHEALTHY: Sweep(_FAULT, _NO_FAULT),
+}
+
+
 def is_of_asset(rule: Rule) -> bool:
     """Return True if the subject of the rule's alerts is an asset."""
-    return rule.kind in OF_ASSET - OF_NUMBER
+    return rule.declared.subject in (ASSET, ASSET_AT)
 
 
 def begun(rule: Rule, now: int, limit: int = MOST_FIRED) -> list[tuple[int, int, int]]:
     """Return the subjects for which the condition begins, with the time and the amount."""
-    values = {**values_of(rule), "rule_no": rule.no, "limit": limit}
-    if rule.kind is Condition.BATTERY:
-        return execute(_LOW, values).fetchall()
-    if rule.kind is Condition.UNHEALTHY:
-        return execute(_FAULT, values).fetchall()
-    return [(*one, 0) for one in execute(_SEEN, {**values, "before": now - rule.fields.span})]
+    return execute(SWEEPS[rule.kind].begun, _bound(rule, now, limit)).fetchall()
 
 
 def ended(rule: Rule, now: int) -> list[tuple[int, int]]:
     """Return the subjects for which the condition ends, with the time."""
-    values = {"rule_no": rule.no, "now": now, "limit": MOST_FIRED}
-    if rule.kind is Condition.BATTERY:
-        return execute(_CHARGED, {**values, "number": rule.fields.number, "margin": CHARGED_MARGIN}).fetchall()
-    if rule.kind is Condition.UNHEALTHY:
-        return execute(_NO_FAULT, values).fetchall()
-    return execute(_SEEN_AGAIN, (rule.no, now - rule.fields.span, MOST_FIRED)).fetchall()
+    return execute(SWEEPS[rule.kind].ended, _bound(rule, now, MOST_FIRED)).fetchall()
+
+
+def _bound(rule: Rule, now: int, limit: int) -> dict[str, Any]:
+    more = {"rule_no": rule.no, "now": now, "before": now - rule.fields.span, "limit": limit, "margin": CHARGED_MARGIN}
+    return values_of(rule) | more
 
 
 def has_due(rule: Rule, now: int) -> bool:
@@ -201,7 +211,7 @@ def has_due(rule: Rule, now: int) -> bool:
 
 def _latest_due(rule: Rule, at: int) -> int:
     """Return the latest `due_at` of a condition that is met at a time."""
-    return at - 1 if rule.kind in LONGER else at
+    return at - 1 if rule.declared.is_longer else at
 
 
 def due(rule: Rule, now: int) -> list[Held]:
@@ -242,11 +252,11 @@ def seed(rule: Rule, now: int) -> None:
         execute(_SEED_STAYS, {**values, "limit": room()[rule.organization_id]})
     elif rule.kind is Condition.OFFLINE:
         execute(_SEED_OFFLINE, values)
-    elif rule.kind in SWEPT:
+    elif rule.kind in SWEEPS:
         for subject_id, since, amount in begun(rule, now, room()[rule.organization_id]):
             hold(rule, subject_id, since, amount)
             mark_fired(rule, subject_id, None)
-    elif rule.kind in (Condition.MORE, Condition.FEWER) and is_beyond(rule, count_present(rule)):
+    elif rule.kind in OF_NUMBER and is_beyond(rule, count_present(rule)):
         hold(rule, location_of(rule), now)
         mark_fired(rule, location_of(rule), None)
     execute("UPDATE rule SET is_seeded = 1 WHERE no = ?", (rule.no,))
@@ -259,6 +269,4 @@ def is_beyond(rule: Rule, number: int) -> bool:
 
 
 def location_of(rule: Rule) -> int:
-    if rule.fields.location_id is None:
-        raise ValueError(f"rule {rule.no} has no location")
-    return rule.fields.location_id
+    return rule.fields.location_id or 0

@@ -45,8 +45,9 @@ from edge.records.loans import LoanFilter
 from edge.records.tags import NewTag
 from edge.rules import alerts, rules, saved_filters, states
 from edge.rules.channels import channels
+from edge.rules.conditions import Condition
 from edge.rules.outputs import outputs
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from edge.sync.store import conflicts, hub_link, recovered_history, remote_batches, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess

@@ -27,8 +27,9 @@ from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.rules import rules
+from edge.rules.conditions import AssetKind, Condition
 from edge.rules.outputs import forms, outputs
-from edge.rules.rules import AssetKind, Condition, RuleFields
+from edge.rules.rules import RuleFields
 from tests.mosquitto import mosquitto
 from tests.service import Service, wait_for
 

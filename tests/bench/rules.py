@@ -22,8 +22,9 @@ from edge.events.worker import EventsPace, EventsWorker
 from edge.people import organizations
 from edge.records import assets, locations
 from edge.rules import rules
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
 

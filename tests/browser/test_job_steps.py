@@ -21,7 +21,8 @@ from edge.muster.plans import NewPlan
 from edge.readers import readers, unknown_tags
 from edge.records import assets
 from edge.rules import rules
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.tracking import positions, tracked_people
 from edge.tracking.stays import Quality, Scan
 from edge.tracking.tracked_people import PeopleSetting

@@ -15,8 +15,9 @@ from edge.clock import SECOND
 from edge.events import detection
 from edge.events.detection import Silence
 from edge.rules import rules
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Site

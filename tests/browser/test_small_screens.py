@@ -11,7 +11,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from edge.audit.actors import shell
 from edge.database.connection import execute, writing
 from edge.rules import rules
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from tests.browser.conftest import Server, Site, outcome, scan, session
 from tests.browser.full import fill_storage, limit_storage
 

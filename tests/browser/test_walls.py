@@ -8,7 +8,8 @@ from playwright.sync_api import Browser, expect
 from edge import clock
 from edge.audit.actors import shell
 from edge.rules import rules, states
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from edge.walls import walls
 from edge.walls.walls import NewWall, Shows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge.clock import SECOND
 from edge.events import detection
 from edge.people import organizations
-from edge.rules.rules import Condition
+from edge.rules.conditions import Condition
 from tests.commands.conftest import Shell
 from tests.events.conftest import SILENCE
 from tests.rules.conftest import Site

@@ -28,8 +28,8 @@ from edge.readers.ledger import Bucket
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.rules.channels.kinds import KINDS
+from edge.rules.conditions import Condition
 from edge.rules.outputs.forms import Form
-from edge.rules.rules import Condition
 from edge.tracking import recent_reads
 from edge.tracking.recent_reads import READ
 from edge.upstream.counterparts import TroubleKind

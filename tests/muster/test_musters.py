@@ -16,7 +16,8 @@ from edge.muster import musters, plans, whereabouts
 from edge.muster.plans import Chosen, NewPlan
 from edge.records import assets, locations
 from edge.rules import rules, states
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from edge.tracking import tracked_people
 from edge.tracking.stays import Quality

@@ -36,8 +36,9 @@ from edge.records.tags import NewTag
 from edge.rules import rules
 from edge.rules.channels import channels
 from edge.rules.channels.channels import NewChannel, Schedule
+from edge.rules.conditions import Condition
 from edge.rules.outputs import forms, outputs
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.sync.store import sites
 from edge.tracking import tracked_people
 from edge.tracking.positions import record

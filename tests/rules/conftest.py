@@ -11,8 +11,9 @@ from edge.database.connection import execute
 from edge.events import detection
 from edge.rules import rules
 from edge.rules.alerts import Alert, AlertFilter, list_alerts
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE, Warehouse, make_events
 

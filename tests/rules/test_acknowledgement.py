@@ -10,7 +10,7 @@ from edge.database.connection import execute, hide_people
 from edge.errors import Conflict, Invalid
 from edge.rules import alerts
 from edge.rules.alerts import AlertFilter, acknowledge_all, list_alerts
-from edge.rules.rules import Condition
+from edge.rules.conditions import Condition
 from edge.tracking import tracked_people
 from edge.tracking.tracked_people import PeopleSetting
 from tests.conftest import Cast

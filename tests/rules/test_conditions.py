@@ -14,9 +14,10 @@ from edge.events.worker import EventsPace, EventsWorker
 from edge.readers import readers, status
 from edge.rules import rules
 from edge.rules.channels import channels
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
 from edge.rules.rule_preview import Kept, preview
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from tests.audit.stage import CHANNEL
 from tests.conftest import Cast
 from tests.doors.site import Gate, passing

@@ -21,9 +21,10 @@ from edge.events import log as events
 from edge.records import assets
 from edge.rules import alerts, engine, rules, states
 from edge.rules.alerts import AlertFilter, list_alerts
+from edge.rules.conditions import AssetKind, Condition
 from edge.rules.engine import Engine
 from edge.rules.rule_preview import preview
-from edge.rules.rules import AssetKind, Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE, Warehouse, make_events

@@ -9,7 +9,7 @@ from edge.muster import plans
 from edge.muster.plans import Chosen, NewPlan
 from edge.records.external_keys import chosen_keys
 from edge.rules import rules, sentences
-from edge.rules.rules import AssetKind, Condition
+from edge.rules.conditions import AssetKind, Condition
 from edge.tracking import tracked_people
 from edge.tracking.tracked_people import PeopleSetting
 from tests.rules.conftest import Site

@@ -14,8 +14,9 @@ from edge.database.connection import execute
 from edge.events import detection
 from edge.rules import rules
 from edge.rules.alerts import AlertFilter, list_alerts
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from tests.events.conftest import SILENCE, make_events
 from tests.sync.world import Box, Hub, SiteBox
 

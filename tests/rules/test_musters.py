@@ -11,7 +11,8 @@ from edge.errors import Invalid
 from edge.muster import musters, plans
 from edge.rules import alerts, rules, states
 from edge.rules.alerts import AlertFilter
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from edge.tracking import tracked_people
 from tests.conftest import Cast

@@ -9,8 +9,8 @@ import pytest
 from edge import clock
 from edge.clock import SECOND
 from edge.records import assets
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
-from edge.rules.rules import Condition
 from edge.tracking import tracked_people
 from edge.tracking.tracked_people import PeopleSetting
 from tests.rules.conftest import UTC, Site

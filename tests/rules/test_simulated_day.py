@@ -27,10 +27,11 @@ from edge.rules.alerts import AlertFilter
 from edge.rules.channels import channels
 from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.channels.worker import Messages
+from edge.rules.conditions import AssetKind, Condition
 from edge.rules.engine import Engine
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.worker import OutputsWorker
-from edge.rules.rules import AssetKind, Condition, RuleFields
+from edge.rules.rules import RuleFields
 from tests.conftest import Cast
 from tests.doors.site import Gate, new_pipeline, passing
 from tests.events.conftest import SILENCE, make_events

@@ -9,7 +9,7 @@ from edge.clock import SECOND
 from edge.database.connection import writing
 from edge.errors import Invalid
 from edge.rules import alerts, box_faults
-from edge.rules.rules import AssetKind, Condition
+from edge.rules.conditions import AssetKind, Condition
 from edge.tracking import asset_values
 from edge.tracking.asset_values import NewValues
 from tests.rules.conftest import Site

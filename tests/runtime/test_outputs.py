@@ -18,8 +18,9 @@ from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.rules import rules
+from edge.rules.conditions import Condition
 from edge.rules.outputs import forms, outputs
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from tests.mosquitto import Mosquitto, mosquitto
 from tests.operations.conftest import fresh_site
 from tests.service import Service, wait_for

@@ -23,7 +23,8 @@ from edge.people.people import Role
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.rules import rules
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.tracking import asset_values, floor_plans, lost_assets, positions, tracked_people
 from edge.tracking.asset_values import NewValues
 from edge.tracking.stays import Quality, Scan

@@ -25,7 +25,8 @@ from edge.people import organizations
 from edge.records import assets
 from edge.rules import alerts, rules, states
 from edge.rules.alerts import AlertFilter
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from edge.walls import walls
 from edge.walls.walls import NewWall, Shows

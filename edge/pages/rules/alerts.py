@@ -15,7 +15,7 @@ from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.rules import alerts, rules
 from edge.rules.alerts import Alert, AlertFilter
-from edge.rules.rules import OF_NUMBER, Condition
+from edge.rules.conditions import CONDITIONS
 
 SHOWN = 50
 NEWEST = 3
@@ -75,17 +75,15 @@ def open_alerts() -> OpenAlerts:
 def sentence(alert: Alert) -> str:
     """Return what happened, and which musters did not start, in the language of the page."""
     failed = [gettext(alerts.NOT_STARTED[reason]) % {"name": name} for reason, name in alert.obstacles]
-    return ". ".join([gettext(alerts.SENTENCES[alert.kind]) % alert.values, *failed])
+    return ". ".join([gettext(CONDITIONS[alert.kind].alert) % alert.values, *failed])
 
 
 def address_of(alert: Alert) -> str | None:
     """Return the page of the subject of an alert, None if it is not for the role of the person."""
-    if alert.kind in (Condition.UNHEALTHY, Condition.OFFLINE) and not has_role(Role.EDITOR):
+    subject = CONDITIONS[alert.kind].subject
+    if subject.is_for_editors and not has_role(Role.EDITOR):
         return None
-    if alert.kind is Condition.UNHEALTHY:
-        return "/status"
-    kinds = {Condition.OFFLINE: "readers"} | dict.fromkeys(OF_NUMBER, "locations")
-    return f"/{kinds.get(alert.kind, 'assets')}/{alert.subject_id}"
+    return subject.page.format(alert.subject_id)
 
 
 def _alerts_now() -> dict[str, Any]:

@@ -7,13 +7,11 @@ from typing import Any
 
 from flask import render_template, request
 
-from edge.errors import EdgeError, Invalid, SetupError
+from edge.errors import Invalid, SetupError
 from edge.outbound import Network
-from edge.pages.actions import add_actions
-from edge.pages.double_submit import once
-from edge.pages.forms import Errors, errors_of
-from edge.pages.guard import Answer, actor, administrators, current_session
-from edge.pages.notices import done
+from edge.pages.actions import add_actions, add_forms
+from edge.pages.forms import Errors
+from edge.pages.guard import administrators, current_session
 from edge.people import secrets
 from edge.people.secrets import new_token
 from edge.rules.channels import channels, outbox, schedule
@@ -25,6 +23,7 @@ from edge.validation import values
 
 PATH = "/channels"
 FIRST_KIND = next(iter(KINDS))
+EMPTY = {"is_sent_when_over": "on", "digest": "0"}
 
 
 @administrators.get(PATH, manual="channels#add-a-channel")
@@ -34,21 +33,6 @@ def list_channels() -> str:
     return render_template("rules/channels.html", rows=found, kinds=KINDS, first=FIRST_KIND)
 
 
-@administrators.get(f"{PATH}/new", manual="channels#add-a-channel")
-def new_channel_form() -> str:
-    return _form(None, {}, {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"})
-
-
-@administrators.post(f"{PATH}/new")
-@once
-def new_channel() -> Answer:
-    try:
-        row = channels.add(actor(), _entered(request.form, None))
-    except EdgeError as error:
-        return _form(None, errors_of(error), request.form), 400
-    return done(f"{PATH}/{row.no}", "channel-added")
-
-
 @administrators.get(f"{PATH}/<int:no>", manual="channels#delivery")
 def channel(no: int) -> str:
     row = channels.get(current_session().organization_id, no)
@@ -56,30 +40,11 @@ def channel(no: int) -> str:
     return render_template("rules/channel.html", row=row, waiting=outbox.count_waiting(no), facts=facts)
 
 
-@administrators.get(f"{PATH}/<int:no>/edit", manual="channels#add-a-channel")
-def edit_channel_form(no: int) -> str:
-    row = channels.get(current_session().organization_id, no)
-    return _form(row, {}, _values(row))
-
-
-@administrators.post(f"{PATH}/<int:no>/edit")
-def edit_channel(no: int) -> Answer:
-    row = channels.get(current_session().organization_id, no)
-    try:
-        channels.change(actor(), no, _entered(request.form, row))
-    except EdgeError as error:
-        return _form(row, errors_of(error), request.form), 400
-    return done(f"{PATH}/{no}", "changed")
-
-
-add_actions(PATH, "channel", channels)
-
-
 def _kind(name: str) -> str:
     return name if name in KINDS else FIRST_KIND
 
 
-def _entered(form: Mapping[str, str], row: Channel | None) -> NewChannel:
+def _entered(form: Mapping[str, str], row: Channel | None) -> tuple[NewChannel]:
     """Parse the form; `row` is the channel that it changes. Raises Invalid.
 
     A saved secret is kept for the same server and user only, so it cannot be sent elsewhere. This box itself can be
@@ -95,7 +60,7 @@ def _entered(form: Mapping[str, str], row: Channel | None) -> NewChannel:
         network = row.network
     sealed = secrets.seal(secret) if secret else None if is_kept else b""
     title = values.name("name", form.get("name", "").strip())
-    return NewChannel(name, title, checked, sealed, schedule.checked(form), network)
+    return (NewChannel(name, title, checked, sealed, schedule.checked(form), network),)
 
 
 def _secret(form: Mapping[str, str], kind: ChannelKind) -> str:
@@ -139,8 +104,22 @@ def _values(row: Channel) -> dict[str, str]:
     }
 
 
-def _form(row: Channel | None, errors: Errors, entered: Mapping[str, str]) -> str:
+def _form(row: Channel | None, errors: Errors | None = None, entered: Mapping[str, str] | None = None) -> str:
+    if entered is None:
+        entered = (
+            _values(row) if row else {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"}
+        )
     name = row.kind if row else _kind(entered.get("kind", ""))
     return render_template(
-        "rules/channel-form.html", row=row, name=name, kind=KINDS[name], errors=errors, values=entered, once=new_token()
+        "rules/channel-form.html",
+        row=row,
+        name=name,
+        kind=KINDS[name],
+        errors=errors or {},
+        values=entered,
+        once=new_token(),
     )
+
+
+add_forms(PATH, "channel", "channels#add-a-channel", channels, _form, _entered)
+add_actions(PATH, "channel", channels)

@@ -20,9 +20,10 @@ from edge.pages.translation import gettext, named
 from edge.readers import readers
 from edge.rules import rules, sentences
 from edge.rules.channels import channels
+from edge.rules.conditions import CONDITIONS, MOST_ASSETS, AssetKind, Condition
 from edge.rules.outputs import outputs
 from edge.rules.rule_preview import DAYS, Preview, preview
-from edge.rules.rules import ALL_DAYS, AssetKind, Condition, Rule, RuleFields
+from edge.rules.rules import ALL_DAYS, Rule, RuleFields
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import location_board
@@ -32,18 +33,6 @@ ASSETS = {
     AssetKind.ALL: N_("any asset"),
     AssetKind.KEY: N_("an asset whose key begins with"),
     AssetKind.METADATA: N_("an asset with the metadata"),
-}
-CONDITIONS = {
-    Condition.ENTERS: N_("enters a location"),
-    Condition.LEAVES: N_("leaves a location"),
-    Condition.PASSES: N_("passes a door"),
-    Condition.STAYS: N_("stays in a location longer than"),
-    Condition.UNSEEN: N_("has not been seen for"),
-    Condition.MORE: N_("of which a location holds more than"),
-    Condition.FEWER: N_("of which a location holds fewer than"),
-    Condition.OFFLINE: N_("A reader is offline"),
-    Condition.BATTERY: N_("has a low battery, in percent at most"),
-    Condition.UNHEALTHY: N_("This box has a fault for longer than"),
 }
 DIRECTIONS = {"any": N_("in any direction"), "in": N_("inward"), "out": N_("outward")}
 EMPTY: Mapping[str, Any] = {"asset_kind": "all", "kind": "enters", "unit": "hours", "days": [str(n) for n in range(7)]}
@@ -133,7 +122,7 @@ def _form(
         muster_plans=plans.list_plans(organization_id),
         readers=[(row.id, row.name) for row in readers.list_readers(organization_id)],
         assets=named(ASSETS),
-        conditions=named(CONDITIONS),
+        conditions=[(kind, gettext(one.choice), " ".join(sorted(one.uses))) for kind, one in CONDITIONS.items()],
         directions=named(DIRECTIONS),
         units=named(sentences.UNIT_NAMES),
         day_names=[(day, gettext(name)) for day, name in enumerate(sentences.DAY_NAMES)],
@@ -175,7 +164,7 @@ def _entered() -> RuleFields:
         form.get("door_id", 0, type=whole) or None,
         form.get("direction", "any"),
         form.get("reader_id", 0, type=whole) or None,
-        min(_number("amount"), rules.MOST_ASSETS) * unit,
+        min(_number("amount"), MOST_ASSETS) * unit,
         _number("number"),
         sum(1 << int(day) for day in {*form.getlist("days")} if day in "0123456" and len(day) == 1) & ALL_DAYS,
         begin or 0,

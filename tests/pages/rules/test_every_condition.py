@@ -18,8 +18,9 @@ from edge.pages.rules.rules import _saved
 from edge.people.people import Role
 from edge.readers import status
 from edge.rules import box_faults, rules
+from edge.rules.conditions import Condition
 from edge.rules.rule_preview import preview
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.rules import RuleFields
 from edge.rules.sentences import describe
 from tests.conftest import Cast
 from tests.doors.site import Gate, passing
@@ -206,18 +207,19 @@ def test_its_form_saves_what_was_entered_and_shows_it_again(kind: Condition, sta
 
 
 @EVERY
-def test_its_form_shows_the_inputs_that_it_uses_and_no_others(kind: Condition) -> None:
-    shown = set(INPUTS.values()) - {INPUTS[name] for name in hidden(kind)}
-    assert shown == EXAMPLES[kind].uses
+def test_its_form_shows_the_inputs_that_it_uses_and_no_others(kind: Condition, sign_in_as: SignIn) -> None:
+    page = sign_in_as(Role.EDITOR).get("/rules/new").text
+    found = re.search(rf'<option value="{kind}" [^>]*data-uses="([^"]*)"', page)
+    assert found
+    hidden = {name for use, names in selectors().items() if use not in found[1].split() for name in names}
+    assert set(INPUTS.values()) - {INPUTS[name] for name in hidden} == EXAMPLES[kind].uses
 
 
-def hidden(kind: Condition) -> set[str]:
-    """Return the classes that the style sheet hides while the condition is chosen."""
-    selectors = re.findall(r"^\.rule:has\(#kind (.*?):checked\) :is\(([^)]*)\)", CSS, re.MULTILINE)
-    assert selectors
-    return {
-        name[1:] for when, what in selectors if f'[value="{kind}"]' in when for name in re.findall(r"\.[\w-]+", what)
-    }
+def selectors() -> dict[str, list[str]]:
+    """Return the classes that the style sheet hides unless the chosen condition has a use."""
+    found = re.findall(r'^\.rule:not\(:has\(#kind \[data-uses~="(\w+)"\]:checked\)\) (.*?)(?:,$| \{)', CSS, re.M)
+    assert sorted(name for _, names in found for name in re.findall(r"\.([\w-]+)", names)) == sorted(INPUTS)
+    return {use: re.findall(r"\.([\w-]+)", names) for use, names in found}
 
 
 @EVERY

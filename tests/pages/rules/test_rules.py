@@ -15,7 +15,8 @@ from edge.events import detection
 from edge.people.people import Role
 from edge.rules import alerts, rules, states
 from edge.rules.alerts import AlertFilter
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE

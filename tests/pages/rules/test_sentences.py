@@ -9,7 +9,8 @@ import pytest
 from edge import clock
 from edge.pages.translation import translated
 from edge.people.people import Role
-from edge.rules.rules import ALL_DAYS, AssetKind, Condition, RuleFields
+from edge.rules.conditions import AssetKind, Condition
+from edge.rules.rules import ALL_DAYS, RuleFields
 from edge.rules.sentences import describe
 from tests.application import shared_app
 from tests.pages.conftest import Browser

@@ -16,7 +16,8 @@ from edge.pages.walls import screen
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.rules import rules, states
-from edge.rules.rules import Condition, RuleFields
+from edge.rules.conditions import Condition
+from edge.rules.rules import RuleFields
 from edge.rules.states import Occurrence
 from edge.tracking import floor_plans, tracked_people
 from edge.walls import walls

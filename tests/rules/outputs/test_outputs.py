@@ -16,11 +16,11 @@ from edge.events import detection
 from edge.events.delivery import Outcome, Result
 from edge.readers import readers
 from edge.rules import alerts, rules
+from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
 from edge.rules.outputs import forms, output_state, outputs
 from edge.rules.outputs.outputs import Output
 from edge.rules.outputs.worker import OutputsWorker
-from edge.rules.rules import Condition
 from edge.runtime.readiness import check_outputs
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE
