@@ -160,8 +160,8 @@ def join(actor: Actor, code: str | None, yes: bool) -> None:
     code = code or click.prompt("Join code")
     if here is None and not yes:
         _ask_about_clashes(actor, code)
-    hub = _use_code(code, here.code if here and not here.stopped else "")
-    if here and here.code in (hub.code, *hub.former_codes):
+    hub = _use_code(code, here if here and not here.stopped else None)
+    if here and here.is_of(hub):
         hub_link.renew_key(actor, hub)
     else:
         hub_link.begin(actor, hub, is_instead=here is not None)
@@ -208,32 +208,32 @@ def recover(actor: Actor, code: str | None) -> None:
     click.echo("Recovery is complete and reporting continues: edge sync status. Set up the readers again.")
 
 
-def _use_code(code: str | None, of_site: str = "") -> HubAccess:
+def _use_code(code: str | None, here: Target | None = None) -> HubAccess:
     """Exchange a join code for the site's key, and store the key in its file.
 
-    The present key is kept until the hub has answered. Raises Conflict if the code is for another site than `of_site`.
+    The present key is kept until the hub has answered. Raises Conflict if the code is for another site than `here`.
     """
     read = join_codes.read(code or click.prompt("Join code"))
     config = current_setup().config
     with enrollment.client(read) as client:
         answer = client.join(read.secret, config.environment)
-    former_codes = tuple(map(str, answer.get("former_codes", ())))
-    if of_site not in ("", answer["code"], *former_codes):
-        raise Conflict(
-            f"This box is the site {of_site}, and the code is of {answer['code']}. Leave first: edge sync leave. "
-            "The code is now used; create another one"
-        )
-    files.write(config.data_dir, answer["client_secret"], read.authority)
-    return HubAccess(
+    hub = HubAccess(
         read.url,
         answer["code"],
         answer["hub_name"],
         answer["client_id"],
         str(answer.get("hub_id", ""))[:64],
-        former_codes,
+        tuple(map(str, answer.get("former_codes", ()))),
         answer.get("epoch"),
         int(answer.get("acked_seq", 0)),
     )
+    if here and not here.is_of(hub):
+        raise Conflict(
+            f"This box is the site {here.code}, and the code is of {hub.code}. Leave first: edge sync leave. "
+            "The code is now used; create another one"
+        )
+    files.write(config.data_dir, answer["client_secret"], read.authority)
+    return hub
 
 
 @reads("status", sync)

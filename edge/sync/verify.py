@@ -6,6 +6,7 @@ Where they differ, the site's data is sent again, and the hub's assets are fetch
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -215,15 +216,17 @@ def _compare_copies(here: Target, call: Call) -> list[CopyDifference]:
         differing_ranges = digests.differing(ours, _digests(answer["copies"]))
         ranges += [number for number in differing_ranges if number <= until]
         first = max(until, first) + 1
-    differing: set[int] = set()
+    differing: Counter[int] = Counter()  # 2 if both have it, with different values
     for answered, answer in _by_parts(call, {**question, "first": 0}, ranges):
         if answer.get("copies") is None:
             return []
+        unsettled = set(map(int, answer["without"]))
         theirs = {(int(ref), int(value)) for ref, value in answer["copies"]}
         with reading():
             theirs ^= {row for number in answered for row in read(number).items()}
-        differing |= {ref for ref, _ in theirs}.difference(map(int, answer["without"]))
-    refs = sorted(differing - copy_digests.created_after(differing, clock.now()))[:MAX_COPIES]
+        differing.update(ref for ref, _ in theirs if ref not in unsettled)
+    early = copy_digests.created_after([ref for ref, ends in differing.items() if ends > 1], clock.now())
+    refs = sorted(differing.keys() - early)[:MAX_COPIES]
     fetch_assets(here, call, refs)
     keys = copy_digests.keys_of_copies(refs)
     return [CopyDifference(ref, keys.get(ref)) for ref in refs]

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from edge import clock
+from edge.database.connection import execute
 from edge.records import assets
 from edge.records.tags import NewTag
 from edge.sync import verify
-from edge.sync.store import conflicts, hub_link, recovered_history
+from edge.sync.store import conflicts, hub_link, recovered_history, site_lifecycle
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_copies, assert_equal
 
 
@@ -211,3 +213,48 @@ def test_a_copy_that_a_site_took_for_lost_is_a_copy_again(company: Company) -> N
     company.assert_settled()
     for box in (hub, ber):
         assert box.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == [], box.name
+
+
+@pytest.mark.parametrize("has_returned", [False, True])
+def test_a_restored_hub_that_forgot_a_code_knows_its_site_again(company: Company, has_returned: bool) -> None:
+    """Model seed 8025. A new code of the hub was refused as that of another site."""
+    hub, ber = company.hub, company.ber
+    asset = company.add(ber, "B-1", "T")
+    company.settle()
+    saved = hub.back_up()
+    with hub.in_use():
+        site_lifecycle.rename(hub.actor, ber.site_no, code="X2", name="Renamed")
+    ber.name = "X2"
+    if has_returned:
+        ber.leave()
+        ber.rejoin()
+    ber.scan(asset, 0, EPOCH)
+    ber.settle()
+    assert ber.rows("SELECT code FROM target") == [("X2",)]
+    hub.restore(saved)
+    ber.name = "BER"
+    ber.join_again()
+    company.assert_settled()
+    assert ber.rows("SELECT code FROM target") == [("BER",)]
+    assert hub.rows("SELECT external_key FROM asset") == [("B-1",)]
+
+
+def test_a_copy_that_the_hub_lacks_is_found_though_a_clock_was_ahead(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Model seed 8021. Such a copy was left alone, as if only the begin of its validity differed."""
+    hub, ber = company.hub, company.ber
+    with monkeypatch.context() as ahead:
+        now = clock.now()
+        ahead.setattr(clock, "now", lambda: now + 30 * HOUR)
+        asset = company.add(hub, "U-1")
+        company.settle()
+    with hub.in_use():
+        assets.delete(hub.actor, asset)
+    company.settle()
+    with ber.in_use():
+        assert execute("UPDATE asset SET deleted_at = NULL WHERE external_key = 'U-1'").rowcount == 1
+        here = hub_link.find()
+        assert here
+        assert [str(one) for one in verify.compare(here, ber.call)] == ["copy of asset U-1"]
+    assert ber.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == []

@@ -239,6 +239,7 @@ class Moves:
 
     def step(self, life: Life) -> None:
         site = life.site
+        site.follow_restored_hub()
         if not site.rows("SELECT 1 FROM target"):
             self.bring_back(site)
             return
@@ -494,6 +495,7 @@ def live(
     clocks.ahead.clear()
     for life, link in zip(lives, links, strict=True):
         link.is_good = True
+        life.site.follow_restored_hub()
         if with_moves and not life.site.rows("SELECT 1 FROM target"):
             moves.bring_back(life.site)
         bring_to_rest(life.site)
@@ -508,6 +510,7 @@ def live(
         assert_digests(box)
     for life in lives:
         assert (found := compare(life.site)) == [], found
+        assert life.site.rows("SELECT code FROM target") == [(life.site.name,)]
         assert_equal(life.site)
         assert_copies(life.site)
         usual = "what LIKE 'history before %' OR what LIKE 'change of asset %' OR reason LIKE '% no longer its home'"

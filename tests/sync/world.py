@@ -180,23 +180,28 @@ class SiteBox(Box):
             ]
             self.reader_id = readers.add_reader(self.actor, name=f"Gate {code}", topic=f"{code}/gate", format="edge").id
 
-    def join(self) -> None:
+    def join(self, epoch: str | None = None) -> None:
+        """Join for the first time, or again: `epoch` is the last one that the hub has of this site."""
+        access = HubAccess("https://hub", self.name, "The hub", f"key of {self.name}", self.hub.permanent_id())
         with self.in_use():
-            hub_link.begin(
-                self.actor,
-                HubAccess("https://hub", self.name, "The hub", f"key of {self.name}", self.hub.permanent_id()),
-            )
+            hub_link.begin(self.actor, access._replace(epoch=epoch))
 
     def leave(self) -> None:
         with self.in_use():
             hub_link.end(self.actor)
 
+    def follow_restored_hub(self) -> None:
+        """Take the code that a restored hub has for this site, and leave if that hub has removed the site."""
+        [(self.name, removed_at)] = self.hub.rows(f"SELECT code, removed_at FROM site WHERE no = {self.site_no}")
+        if removed_at is not None and self.rows("SELECT 1 FROM target"):
+            self.leave()
+
     def rejoin(self) -> None:
         """Join again with a new code of the same site, after leaving."""
         with self.hub.in_use():
             sites.renew_code(self.hub.actor, self.site_no, hash_secret("return"))
-            sites.join(hash_secret("return"), hash_secret("yet another secret"))
-        self.join()
+            joined = sites.join(hash_secret("return"), hash_secret("yet another secret"))
+        self.join(joined.epoch if joined else None)
 
     def add_dock(self, key: str) -> None:
         with self.in_use():

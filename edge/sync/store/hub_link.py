@@ -81,6 +81,10 @@ class Target(NamedTuple):
     def cursor(self) -> Cursor:
         return Cursor(self.epoch, self.acked_seq, self.chain)
 
+    def is_of(self, hub: HubAccess) -> bool:
+        """Return True if the hub knows this box as the site, also one that was restored and has forgotten its code."""
+        return self.code in (hub.code, *hub.former_codes) or hub.epoch in (self.epoch, *self.former)
+
 
 # Columns with another name than their field.
 _COLUMNS = {
@@ -129,10 +133,11 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
             raise Conflict("This box already reports to a hub. Leave it first: edge sync leave")
         if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
             raise Conflict("This box is itself a hub of sites, and a hub does not report to another one")
+        former = json.dumps([hub.epoch] if hub.epoch else [])  # a hub that is restored to it knows this box again
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, hub_id, joined_at, epoch, "
-            "acked_seq) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (actor.organization_id, *hub[:5], clock.now(), epochs.new_epoch(), change_log.newest()),
+            "former_epochs, acked_seq) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*(actor.organization_id, *hub[:5]), *(clock.now(), epochs.new_epoch(), former, change_log.newest())),
         )
         if (horizon := former_hubs.return_to(actor.organization_id, hub.hub_id)) is not None:
             update(horizon=horizon, is_verify_requested=1)
@@ -148,7 +153,7 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
         target = find()
         if target is None or target.organization_id != actor.organization_id:
             raise NotFound("This box reports to no hub. To join one: edge sync join CODE")
-        if target.code not in (hub.code, *hub.former_codes):
+        if not target.is_of(hub):
             raise Conflict(
                 f"This box is the site {target.code}, and the code is for {hub.code}. To be that one: edge sync leave"
             )
