@@ -39,7 +39,7 @@ class Services:
     @property
     def zone(self) -> ZoneInfo:
         """Time zone of the pages."""
-        return _zone(self.config.time_zone)
+        return _zone(self.config.pages_time_zone)
 
 
 def install(app: Flask, installed: Services) -> None:

@@ -20,12 +20,12 @@ from edge.operations.health import Health
 from edge.rate_limits import FileLimit
 from edge.services import Services
 
-_DEFAULTS = {"rate_per_second": 1_000, "rate_burst": 100_000, "time_zone": "UTC", "version": "0.0"}
+_DEFAULTS = {"rate_per_second": 1_000, "rate_burst": 100_000, "pages_time_zone": "UTC", "version": "0.0"}
 _SETTINGS = {item.name for item in fields(Config)}
 
 
 def make_services(**changes: Any) -> Services:
-    """Build services from settings, such as `pin_required=True`, and fields of `Services`, such as `streams`."""
+    """Build services from settings, such as `pages_pin_required=True`, and fields of `Services`, such as `streams`."""
     changes = _DEFAULTS | changes
     config = Config(**{name: value for name, value in changes.items() if name in _SETTINGS})
     defaults = {

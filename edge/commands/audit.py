@@ -38,7 +38,7 @@ def audit(
     as_json: bool,
 ) -> None:
     """Show changes and who made them, newest first."""
-    zone = clock.zone(in_force(setup).time_zone)
+    zone = clock.zone(in_force(setup).pages_time_zone)
     query = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since, zone), _micros(until, zone))
     rows = trail.list_page(organization_id, query, limit=limit).rows
     if as_json:

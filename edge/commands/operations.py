@@ -26,7 +26,7 @@ def backup(setup: Setup) -> None:
     """Back up the database, while the service runs, and remove the backups that are too old to be kept."""
     open_file(setup)  # accepts an older schema: an upgrade begins with a backup
     config = setup.config
-    kept = backups.Rotation(config.backup_daily, config.backup_weekly)
+    kept = backups.Rotation(config.backup_keep_daily, config.backup_keep_weekly)
     second = None
     if config.backup_second_dir:
         second = backups.SecondFolder(config.backup_second_dir, config.backup_second_recipient)
@@ -54,7 +54,7 @@ def restore(setup: Setup, file: Path | None, at: str | None, is_confirmed: bool,
     config, folder = setup.config, setup.config.backup_continuous_dir
     if at is not None and (file is not None or folder is None):
         raise click.UsageError("--at uses the continuous backup: omit FILE and set backup.continuous_dir")
-    moment = _parse_time(at, config.time_zone) if at is not None else None
+    moment = _parse_time(at, config.pages_time_zone) if at is not None else None
     if file is None and folder is None:
         file = _newest_backup(config)
     source = str(file) if file else f"the continuous backup in {folder}, {f'of {at}' if at else 'as it last was'}"

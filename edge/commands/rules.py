@@ -53,7 +53,7 @@ def show(organization_id: int, rule: str) -> None:
 def show_preview(setup: Setup, organization_id: int, rule: str) -> None:
     """List the alerts that a rule would have raised in the last 7 days."""
     row = _rule(organization_id, rule)
-    previewed = preview(row, clock.zone(in_force(setup).time_zone))
+    previewed = preview(row, clock.zone(in_force(setup).pages_time_zone))
     if previewed.kept is Kept.NOW:
         click.echo(f"Nothing is kept about the past. {previewed.total} now")
     else:

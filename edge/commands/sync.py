@@ -261,7 +261,7 @@ def status(organization_id: int) -> None:
         ["SITE", "STATE", "VERSION", "PROBLEMS", "WARNINGS", "CERTIFICATES", "BACKUP", "FREE", "READS/MIN"], health
     )
     config = in_force(current_setup())
-    disk = check_disk(config.data_dir, config.low_disk_mb)
+    disk = check_disk(config.data_dir, config.retention_low_disk_mb)
     if not disk.ok:
         click.echo(f"\nDisk of this hub: {disk.detail}. When it is full, the hub refuses data and the sites keep it.")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from edge.audit.actors import Actor
 from edge.config import changed_settings
 from edge.config.changed_settings import ChangedSetting
-from edge.config.settings import Change, Config
+from edge.config.settings import SETTINGS, Change, Config
 from edge.config.types import choices_of
 from edge.errors import Invalid
 from edge.texts import N_, fill
@@ -23,8 +23,7 @@ from edge.texts import N_, fill
 log = logging.getLogger(__name__)
 
 
-_ITEMS = {item.metadata["name"]: item for item in fields(Config)}
-CHANGEABLE = {name: item.metadata["change"] for name, item in _ITEMS.items() if item.metadata["change"]}
+CHANGEABLE = {name: item.metadata["change"] for name, item in SETTINGS.items() if item.metadata["change"]}
 
 
 class SettingState(NamedTuple):
@@ -94,10 +93,12 @@ class LiveSettings:
     def states(self) -> list[SettingState]:
         """Return all settings except secrets."""
         changed = changed_settings.changed_settings()
-        return [self._state(name, changed.get(name)) for name, item in _ITEMS.items() if not item.metadata["is_secret"]]
+        return [
+            self._state(name, changed.get(name)) for name, item in SETTINGS.items() if not item.metadata["is_secret"]
+        ]
 
     def _state(self, name: str, changed: ChangedSetting | None) -> SettingState:
-        item = _ITEMS[name]
+        item = SETTINGS[name]
         change: Change | None = item.metadata["change"]
         value = getattr(self.config, item.name)
         return SettingState(
@@ -118,7 +119,7 @@ def in_force(base: Config) -> Config:
     values = {}
     for name, changed in changed_settings.changed_settings().items():
         try:
-            values[_ITEMS[name].name] = _cast(name, changed.value)
+            values[SETTINGS[name].name] = _cast(name, changed.value)
         except Invalid:
             log.warning(
                 "This release does not accept the value %r of the setting %s, saved by %s; ignoring it",
@@ -130,7 +131,7 @@ def in_force(base: Config) -> Config:
 
 
 def by_name(config: Config) -> dict[str, Any]:
-    return {name: getattr(config, item.name) for name, item in _ITEMS.items()}
+    return {name: getattr(config, item.name) for name, item in SETTINGS.items()}
 
 
 def change(base: Config, actor: Actor, name: str, raw: str) -> None:
@@ -156,13 +157,13 @@ def written(value: Any) -> str:
 
 
 def _value(config: Config, name: str) -> str:
-    return written(getattr(config, _ITEMS[name].name))
+    return written(getattr(config, SETTINGS[name].name))
 
 
 def _cast(name: str, raw: str) -> Any:
     _check(name)
     try:
-        return _ITEMS[name].metadata["cast"](raw.strip())
+        return SETTINGS[name].metadata["cast"](raw.strip())
     except ValueError as error:
         raise Invalid.one("value", "invalid_value", fill(N_("Write %(format)s"), format=error.args[0])) from error
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, fields
+from dataclasses import Field
 from itertools import groupby
 from typing import Any
 
 from edge.config.live import CHANGEABLE, written
-from edge.config.settings import Config
+from edge.config.settings import SETTINGS
 from edge.manual.generated import escape, table
 
 HEAD = ("Setting", "Default", "Values", "Meaning")
@@ -17,19 +17,19 @@ _GENERAL = "General"
 def markdown() -> str:
     """Return a table for each section of the settings file."""
     sections = []
-    for section, items in groupby(fields(Config), key=_section):
-        rows = [_row(item) for item in items]
+    for section, names in groupby(SETTINGS, key=_section):
+        rows = [_row(name, SETTINGS[name]) for name in names]
         sections.append(f"### {section}\n\n{table(HEAD, rows)}\n")
     return "\n".join(sections)
 
 
-def _section(item: Field[Any]) -> str:
-    before, dot, _ = item.metadata["name"].partition(".")
+def _section(name: str) -> str:
+    before, dot, _ = name.partition(".")
     return before if dot else _GENERAL
 
 
-def _row(item: Field[Any]) -> tuple[str, ...]:
-    name, meaning = item.metadata["name"], escape(item.metadata["help"])
+def _row(name: str, item: Field[Any]) -> tuple[str, ...]:
+    meaning = escape(item.metadata["help"])
     if name in CHANGEABLE:
         meaning += " (can be changed while the service runs)"
     default = escape(written(item.default)) or "empty"

@@ -187,7 +187,7 @@ def print_test_label() -> Answer:
 
 
 def _send(to: LabelPrinter, document: bytes) -> None:
-    printer.send(to.address, document, services().config.printer_ports)
+    printer.send(to.address, document, services().config.labels_printer_ports)
 
 
 def _labels() -> list[Label]:
@@ -279,7 +279,7 @@ def _entered_printer() -> LabelPrinter | None:
     is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
     if not (is_host and host.isascii() and port.isascii() and port.isdigit()):
         raise Invalid.one("address", "invalid_value", N_("Enter an address like 192.168.1.50 or 192.168.1.50:9100"))
-    printer.check_port(int(port[:6]), services().config.printer_ports)
+    printer.check_port(int(port[:6]), services().config.labels_printer_ports)
     check_host("address", host, printer.NETWORK)
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):

@@ -93,8 +93,8 @@ def security_txt() -> Response:
     policy = f"{config.http_public_url or request.host_url.rstrip('/')}/manual/security#vulnerability-reports"
     expires = clock.rfc3339((clock.now() // clock.DAY + SECURITY_TXT_DAYS) * clock.DAY)
     lines = [f"Contact: {config.security_contact or policy}", f"Expires: {expires}", f"Policy: {policy}"]
-    if config.supported_until:
-        lines.append(f"# Security updates until {config.supported_until}")
+    if config.security_supported_until:
+        lines.append(f"# Security updates until {config.security_supported_until}")
     return Response("".join(f"{line}\n" for line in lines), mimetype="text/plain")
 
 

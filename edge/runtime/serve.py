@@ -180,10 +180,12 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     config = live.config
     pipeline = Pipeline(
         config.sighting_gap,
-        config.replay_days,
+        config.ingest_replay_days,
         _bounds(config),
-        window=Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None,
-        is_smoothing=config.smoothing == "auto",
+        window=Window(config.retention_raw_mb << 20, config.retention_raw_hours * HOUR)
+        if config.retention_raw_mb
+        else None,
+        is_smoothing=config.ingest_smoothing == "auto",
         is_vouched=partial(clock.is_vouched, config.data_dir),
         confirmed_at=partial(clock.confirmed_at, config.data_dir),
     )
@@ -229,11 +231,11 @@ def _start_upkeep(
     checker = Housekeeper("integrity", [Job("integrity", integrity.EVERY_SECONDS, background.run)])
     checker.start_if_needed()
     stack.callback(checker.stop)
-    quotas.keep_free(config.low_disk_mb << 20)
+    quotas.keep_free(config.retention_low_disk_mb << 20)
     stack.callback(quotas.keep_free, 0)
-    live.follow(lambda changed: quotas.keep_free(changed.low_disk_mb << 20))
-    sessions.use_idle_minutes(config.idle_minutes)
-    live.follow(lambda changed: sessions.use_idle_minutes(changed.idle_minutes))
+    live.follow(lambda changed: quotas.keep_free(changed.retention_low_disk_mb << 20))
+    sessions.use_idle_minutes(config.pages_idle_minutes)
+    live.follow(lambda changed: sessions.use_idle_minutes(changed.pages_idle_minutes))
     _limit_sites(config)
     stack.callback(site_quotas.set_limits, 0, 0)
     live.follow(_limit_sites)
@@ -257,7 +259,7 @@ def _start_upkeep(
     housekeeper = Housekeeper("housekeeping", [*_jobs(live, subscriber, [*notifiers, bulk_worker]), faults])
     health.register(housekeeper.check, is_vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), is_vital=False)
-    health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), is_vital=False)
+    health.register(lambda: readiness.check_disk(config.data_dir, live.config.retention_low_disk_mb), is_vital=False)
     housekeeper.start_if_needed()
     stack.callback(housekeeper.stop)
     health.register(bulk_worker.check, is_vital=False)
@@ -266,7 +268,7 @@ def _start_upkeep(
 
 def _limit_sites(config: Config) -> None:
     """Limit what sites add to this hub. The reserve is at least the space below which retention deletes history."""
-    reserve = max(config.sync_reserve_mb, config.low_disk_mb) if config.sync_reserve_mb else 0
+    reserve = max(config.sync_reserve_mb, config.retention_low_disk_mb) if config.sync_reserve_mb else 0
     site_quotas.set_limits(config.sync_megabytes_of_site << 20, reserve << 20)
 
 
@@ -300,11 +302,11 @@ def _start_events(
     """Start the event worker. It starts without destinations, too, because adding one must not need a restart."""
     config = live.config
     settings.check_authority(config.events_authority_file, "events.authority_file")
-    engine = Engine(clock.zone(config.time_zone), outputs.wake)
-    live.follow(lambda changed: engine.use_zone(clock.zone(changed.time_zone)))
+    engine = Engine(clock.zone(config.pages_time_zone), outputs.wake)
+    live.follow(lambda changed: engine.use_zone(clock.zone(changed.pages_time_zone)))
 
     def zone() -> ZoneInfo:
-        return clock.zone(live.config.time_zone)
+        return clock.zone(live.config.pages_time_zone)
 
     base = config.http_public_url or address or f"http://{config.http_listen}"
     worker = EventsWorker(
@@ -366,20 +368,20 @@ def _notify_systemd(health: Health, stack: ExitStack) -> None:
 
 def _bounds(config: Config) -> Bounds:
     return Bounds(
-        unknown_tags=config.unknown_tags,
-        dead_letters=config.dead_letters,
-        unassigned_topics=config.unassigned_topics,
+        unknown_tags=config.retention_unknown_tags,
+        dead_letters=config.retention_dead_letters,
+        unassigned_topics=config.retention_unassigned_topics,
     )
 
 
 def _limits(config: Config) -> retention.Limits:
     return retention.Limits(
-        config.history_days,
-        config.audit_days,
-        config.audit_lines,
+        config.retention_history_days,
+        config.retention_audit_days,
+        config.retention_audit_lines,
         _bounds(config),
-        config.low_disk_mb << 20,
-        config.alert_days,
+        config.retention_low_disk_mb << 20,
+        config.retention_alert_days,
     )
 
 

@@ -101,7 +101,7 @@ def test_contact_and_period_of_security_updates(tmp_path: Path) -> None:
         ("", ""),
     ):
         config, _ = load(write(tmp_path, f'[security]\ncontact = "{written}"\nsupported_until = 2029-12-31\n'), {})
-        assert (config.security_contact, config.supported_until) == (contact, "2029-12-31")
+        assert (config.security_contact, config.security_supported_until) == (contact, "2029-12-31")
 
 
 def test_a_flag_without_a_value_is_refused() -> None:

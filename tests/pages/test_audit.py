@@ -126,7 +126,7 @@ def test_days_of_the_audit_are_those_of_the_site(app: Flask, admin: Browser, cas
         moment = clock.to_micros(datetime(2026, 3, 28, 23, tzinfo=UTC)) + hour * clock.HOUR
         assets.create(shell(cast.acme), name=name)
         execute("UPDATE audit SET at = ? WHERE no = (SELECT max(no) FROM audit)", (moment,))
-    change(app, time_zone="Europe/Berlin")
+    change(app, pages_time_zone="Europe/Berlin")
     text = admin.get("/audit?since=2026-03-29&until=2026-03-29").text
     assert [name for name in ("Before", "First", "Last", "After") if f">{name}" in text] == ["First", "Last"]
     assert admin.get("/audit?since=0001-01-01&until=9999-12-31").status_code == 200

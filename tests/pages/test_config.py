@@ -25,7 +25,7 @@ ZONE = "/status/settings/pages.time_zone"
 
 @pytest.fixture
 def live(cast: Cast, store: Path) -> LiveSettings:
-    return LiveSettings.load(Config(data_dir=store, time_zone="Europe/Berlin"))
+    return LiveSettings.load(Config(data_dir=store, pages_time_zone="Europe/Berlin"))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_an_invalid_value_is_refused_with_an_example(admin: Browser, live: LiveS
     answer = admin.post("/status/settings/retention.history_days", {"value": "-1"})
     assert answer.status_code == 400
     assert "Write a whole number from 1 to 36500" in answer.text
-    assert live.config.history_days == 400
+    assert live.config.retention_history_days == 400
 
 
 def test_settings_that_need_a_restart_are_marked(admin: Browser) -> None:
@@ -94,7 +94,7 @@ def test_changes_by_another_process_are_applied_and_logged_once(live: LiveSettin
     changed_settings.change_setting(shell(), "ingest.sighting_gap_seconds", "60", "300")
     live.refresh()
     live.refresh()
-    assert [config.sighting_gap_seconds for config in seen] == [60]
+    assert [config.ingest_sighting_gap_seconds for config in seen] == [60]
 
 
 def test_a_value_that_this_release_rejects_is_reported_and_ignored(

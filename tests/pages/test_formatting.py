@@ -61,7 +61,7 @@ def test_numbers_are_as_usual_in_the_language_of_the_page(
     ("zone", "shown"), [("Europe/Berlin", "2026-03-02 09:15"), ("America/New_York", "2026-03-02 03:15")]
 )
 def test_times_are_those_of_the_site(cast: Cast, zone: str, shown: str) -> None:
-    app = make_app(time_zone=zone)
+    app = make_app(pages_time_zone=zone)
     moment = clock.to_micros(clock.to_datetime(0).replace(year=2026, month=3, day=2, hour=8, minute=15))
     with app.app_context():
         assert shown in formatting.at(moment)
@@ -123,7 +123,7 @@ def test_a_large_number_in_the_metadata_is_shown_unchanged(sign_in_as: SignIn, c
 def test_a_window_at_the_ends_of_the_calendar_is_shown(
     app: Flask, sign_in_as: SignIn, cast: Cast, zone: str, window: dict[str, str]
 ) -> None:
-    change(app, time_zone=zone)
+    change(app, pages_time_zone=zone)
     asset = assets.create(
         shell(cast.acme), **decode(bodies.ASSET_CREATE, msgspec.json.encode({"name": "Safe", **window}))
     )

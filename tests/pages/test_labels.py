@@ -56,7 +56,7 @@ class Printer:
 def printer(monkeypatch: pytest.MonkeyPatch, app: Flask) -> Iterator[Printer]:
     monkeypatch.setattr(network_printer, "NETWORK", Network.LOOPBACK)
     made = Printer()
-    change(app, printer_ports=(made.address.rpartition(":")[2],))
+    change(app, labels_printer_ports=(made.address.rpartition(":")[2],))
     yield made
     made._socket.close()
 

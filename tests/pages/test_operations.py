@@ -80,7 +80,7 @@ MANUAL = "http://localhost/manual/security#vulnerability-reports"
     [
         ({}, [f"Contact: {MANUAL}", f"Policy: {MANUAL}"], ["how the manual says", "not known"]),
         (
-            {"security_contact": "mailto:safe@edge.example", "supported_until": "2029-12-31"},
+            {"security_contact": "mailto:safe@edge.example", "security_supported_until": "2029-12-31"},
             [
                 "Contact: mailto:safe@edge.example",
                 f"Policy: {MANUAL}",

@@ -144,7 +144,7 @@ def correct(
     if not is_confirmed:
         click.echo(f"Would change {extent}. To apply: the same command with --yes")
         return
-    location_corrections.correct(actor, correction, setup.config.sighting_gap_seconds * clock.SECOND)
+    location_corrections.correct(actor, correction, setup.config.ingest_sighting_gap_seconds * clock.SECOND)
     click.echo(f"Changed {extent}")
 
 

@@ -69,14 +69,14 @@ def permissions(subject: Subject) -> Finding:
 def disk(subject: Subject) -> Finding:
     free = shutil.disk_usage(subject.data_dir).free
     text = f"{free >> 20} MB free on the database disk"
-    if free < (subject.config.low_disk_mb << 20):
+    if free < (subject.config.retention_low_disk_mb << 20):
         return problem(
             f"{text}: the oldest history is being deleted",
             "free disk space or use a larger disk; see: "
             f'du -xh "$(findmnt -no TARGET -T {subject.data_dir})" | sort -h',
         )
-    if free < 2 * (subject.config.low_disk_mb << 20):
-        return warning(text, f"free disk space before it is less than {subject.config.low_disk_mb} MB")
+    if free < 2 * (subject.config.retention_low_disk_mb << 20):
+        return warning(text, f"free disk space before it is less than {subject.config.retention_low_disk_mb} MB")
     return ok(text)
 
 

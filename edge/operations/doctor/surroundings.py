@@ -76,8 +76,8 @@ def http_behind_https(subject: Subject) -> Finding:
 
 def time_zone(subject: Subject) -> Finding:
     """Check that the pages show local times."""
-    if subject.config.time_zone:
-        return ok(subject.config.time_zone)
+    if subject.config.pages_time_zone:
+        return ok(subject.config.pages_time_zone)
     name = str(subject.machine.localtime.resolve()).partition("/zoneinfo/")[2]
     if name in ("", "UTC", "Etc/UTC"):
         return warning(

@@ -66,7 +66,7 @@ def sign_in() -> Answer:
         response: AnyResponse = make_response(_kept_form_page(kept, answer.token))
     else:
         response = redirect(next_path("/scan" if answer.person.role == Role.OPERATOR else "/"), 303)
-    cookies.write(response, cookies.SESSION, answer.token, services().config.session_hours * 3600)
+    cookies.write(response, cookies.SESSION, answer.token, services().config.pages_session_hours * 3600)
     cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
     if answer.proof:
         cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
@@ -91,14 +91,14 @@ def _end_session() -> None:
 
 def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
     form, config = request.form, services().config
-    client: dict[str, Any] = {"address": address(), "hours": config.session_hours, "browser": _browser()}
+    client: dict[str, Any] = {"address": address(), "hours": config.pages_session_hours, "browser": _browser()}
     known: dict[str, Any] = {**client, "proof": cookies.read(cookies.KNOWN), "device": here}
     if "challenge" in form:
         return sessions.enter_code(form["challenge"], form.get("code", ""), form.get("recovery", ""), **known)
     if "email" in form or here is None:
         return sessions.sign_in(form.get("email", ""), form.get("password", ""), **known)
     badge, person_id, pin = form.get("badge", ""), form.get("person", 0, type=whole), form.get("pin", "")
-    is_pin_required = config.pin_required
+    is_pin_required = config.pages_pin_required
     return sessions.sign_in_on_device(
         here, badge=badge, person_id=person_id, pin=pin, is_pin_required=is_pin_required, **client
     )

@@ -42,7 +42,9 @@ from tests.operations.history import Stay, add_asset
 @pytest.fixture
 def subject(site: Path) -> Subject:
     site.chmod(0o700)
-    config = Config(data_dir=site, low_disk_mb=1, http_listen="127.0.0.1:1", mqtt_broker="mqtt://edge@127.0.0.1:1883")
+    config = Config(
+        data_dir=site, retention_low_disk_mb=1, http_listen="127.0.0.1:1", mqtt_broker="mqtt://edge@127.0.0.1:1883"
+    )
     machine = NO_SITE._replace(mosquitto=site / "mosquitto")
     return Subject(config, lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"}, machine)
 
@@ -362,7 +364,7 @@ def test_an_organization_close_to_its_maximum_of_records(subject: Subject, limit
     organization_id = list_organizations()[0].id
     for number in range(4):
         assets.create(shell(organization_id), name=f"Asset {number}")
-    limited = with_settings(subject, most_assets=limit)
+    limited = with_settings(subject, limits_assets=limit)
     assert finding_of(limited, "record-limits")[0] is level
 
 

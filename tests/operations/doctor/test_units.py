@@ -289,7 +289,7 @@ def test_a_box_without_a_time_zone(computer: Site, zone: str) -> None:
     path = computer.folder / ("zoneinfo" if zone else "localtime") / zone
     computer.subject = computer.subject._replace(machine=computer.subject.machine._replace(localtime=path))
     assert computer.finding_of("time-zone")[0] is Level.WARNING
-    computer.subject = with_settings(computer.subject, time_zone="UTC")
+    computer.subject = with_settings(computer.subject, pages_time_zone="UTC")
     assert computer.finding_of("time-zone") == (Level.OK, "UTC")
 
 

@@ -430,7 +430,7 @@ class TestSettingUp:
 
 
 def test_the_time_zone_is_that_of_the_site(app: Flask, phone: Phone) -> None:
-    change(app, time_zone="Europe/Berlin")
+    change(app, pages_time_zone="Europe/Berlin")
     door = Door(app)
     door.password()
     assert "09:00 (" in door.code("000000").text

@@ -174,7 +174,7 @@ class TestOnADevice:
         assert enter(handheld, badge="B-77", pin="471104")[0] == 403
 
     def test_a_site_can_require_pins(self, app: Flask, cast: Cast, handheld: Browser) -> None:
-        change(app, pin_required=True)
+        change(app, pages_pin_required=True)
         self.add(cast, Role.OPERATOR, badge="B-77")
         assert enter(handheld, badge="B-77")[0] == 403
 
