@@ -23,14 +23,18 @@ _callers: OrderedDict[int, Caller] = OrderedDict()  # by the hash of a credentia
 _seen: set[int] = set()
 
 
-def note(credential: str, name: str, organization_id: int) -> None:
-    """Remember the caller of a valid credential: an Authorization header, or the token of a session."""
+def note(credential: str, name: str, organization_id: int) -> bool:
+    """Remember the caller of a valid credential: an Authorization header, or the token of a session.
+
+    Returns True if several organizations use this box.
+    """
     key = hash(credential)
     _callers.pop(key, None)  # another thread may drop the oldest one at any moment
     _callers[key] = Caller(name, organization_id)
     _seen.add(organization_id)
     if len(_callers) > MOST:
         _callers.popitem(last=False)
+    return len(_seen) > 1
 
 
 def find(credential: str) -> Caller | None:

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Flask, Request, Response, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
-from edge import known_callers
 from edge.api import compression, idempotency, middleware, responses
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
 from edge.api.responses import PREFIX
 from edge.audit import actors
-from edge.database.connection import hide_people, share_processor
 from edge.people import tokens
 from edge.people.tokens import Principal
 from edge.rate_limits import Buckets, client_network
@@ -90,11 +88,16 @@ def check_route(installed: Guard) -> Response | None:
     if not is_api_path(path):
         return None
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
-    if not is_preflight and path.startswith("/api/") and _is_blocked(installed, environ.get("HTTP_USER_AGENT", "")):
+    if (
+        not is_preflight
+        and path.startswith("/api/")
+        and _is_blocked(installed.blocked_products, environ.get("HTTP_USER_AGENT", ""))
+    ):
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
     if method == "OPTIONS" and path.startswith(f"{PREFIX}/"):
         return responses.nothing()
-    if _has_odd_slashes(environ.get("REQUEST_URI", path)):
+    uri = environ.get("REQUEST_URI", path)
+    if ("//" in uri or "%" in uri) and _has_odd_slashes(uri):
         raise NotFound
     if current.routing_exception is not None:
         raise current.routing_exception
@@ -143,10 +146,8 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
     principal = tokens.principal(installed.environment, token.strip())
     if principal is None:
         raise unauthorized(NOT_VALID)
-    middleware.request_context().actor = principal.subject
-    hide_people(tracked_people.setting(principal.organization_id).is_hidden_in_api(principal.role))
-    known_callers.note(header, principal.subject, principal.organization_id)
-    share_processor(principal.organization_id if known_callers.are_several() else None)
+    hides_people = tracked_people.setting(principal.organization_id).is_hidden_in_api(principal.role)
+    middleware.admit(header, principal.subject, principal.organization_id, hides_people=hides_people)
     return principal
 
 
@@ -201,14 +202,15 @@ def _read_body(max_size: int) -> bytes:
     return request.get_data(cache=False)
 
 
-def _is_blocked(installed: Guard, user_agent: str) -> bool:
+@lru_cache(maxsize=1024)
+def _is_blocked(blocked_products: frozenset[str], user_agent: str) -> bool:
     """True if the User-Agent is missing, blank or a library's default (interface: Service 8).
 
     A default names only blocked products and comments, such as `Python/3.11 aiohttp/3.9`. One product of the
     application's own makes it acceptable.
     """
     products = _COMMENT.sub("", user_agent).lower().split()
-    return all(product.partition("/")[0] in installed.blocked_products for product in products)
+    return all(product.partition("/")[0] in blocked_products for product in products)
 
 
 def _has_odd_slashes(uri: str) -> bool:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from flask import request
 from ulid import ULID
 
-from edge import clock
+from edge import clock, known_callers
 from edge.api import cors
+from edge.database.connection import hide_people, share_processor
 from edge.rate_limits import Budget
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ def request_context() -> RequestContext:
     """Return the context of the current request."""
     context: RequestContext = request.environ[_KEY]
     return context
+
+
+def admit(credential: str, caller: str, organization_id: int, *, hides_people: bool) -> None:
+    """Note who sent the request: for the access log, its statements, and the choice among waiting requests."""
+    request_context().actor = caller
+    hide_people(hides_people)
+    has_others = known_callers.note(credential, caller, organization_id)
+    share_processor(organization_id if has_others else None)
 
 
 def response_headers(fixed: Headers, context: RequestContext) -> list[tuple[str, str]]:

@@ -16,9 +16,8 @@ from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import known_callers
-from edge.api.middleware import request_context
+from edge.api.middleware import admit
 from edge.audit.actors import Actor
-from edge.database.connection import hide_people, share_processor
 from edge.errors import Conflict, EdgeError, Unavailable
 from edge.pages import cookies, kept_forms
 from edge.pages.forms import errors_of
@@ -166,10 +165,9 @@ def identify() -> None:
     if g.session:
         if POLLED not in request.headers:
             sessions.note_use(g.session, token_hash)
-        known_callers.note(cookie, f"{known_callers.PERSON}{g.session.person_id}", g.session.organization_id)
-        share_processor(g.session.organization_id if known_callers.are_several() else None)
-        request_context().actor = f"person:{g.session.person_id}"
-        hide_people(tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role))
+        hides_people = tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role)
+        caller = f"{known_callers.PERSON}{g.session.person_id}"
+        admit(cookie, caller, g.session.organization_id, hides_people=hides_people)
     if g.session is None:
         cookie = cookies.read(cookies.FORM)
         g.new_form_cookie = cookie = cookie or new_token()

@@ -125,34 +125,29 @@ def disable_person(actor: Actor, person_id: int) -> None:
 
     Raises NotFound, and Conflict for the last administrator.
     """
-    with acting(actor) as act:
+    with acting(actor):
         person = KIND.get(actor.organization_id, person_id)
-        if person.disabled_at is not None:
-            return
-        if person.role == Role.ADMINISTRATOR:
-            _keep_an_administrator(person)
-        moment = clock.now()
-        columns = {"disabled_at": moment, "updated_at": moment, "badge_hash": None, "badge_mark": None}
-        update("person", person_id, columns)
-        execute(_END_SESSIONS, (person_id, b""))
-        act.note("person.disabled", subject_of(person))
+        if person.disabled_at is None:
+            if person.role == Role.ADMINISTRATOR:
+                _keep_an_administrator(person)
+            moment = clock.now()
+            columns = {"disabled_at": moment, "updated_at": moment, "badge_hash": None, "badge_mark": None}
+            KIND.mark(actor, person_id, "disabled", columns)
+            execute(_END_SESSIONS, (person_id, b""))
 
 
 def enable_person(actor: Actor, person_id: int) -> None:
     """Enable a disabled person. Raises NotFound, and Conflict if the name is now taken."""
-    with acting(actor) as act:
+    with acting(actor):
         person = KIND.get(actor.organization_id, person_id)
-        if person.disabled_at is None:
-            return
-        person = person._replace(disabled_at=None)
-        _check(person)
-        update("person", person_id, {"disabled_at": None, "updated_at": clock.now()})
-        act.note("person.enabled", subject_of(person))
+        if person.disabled_at is not None:
+            _check(person._replace(disabled_at=None))
+            KIND.mark(actor, person_id, "enabled", {"disabled_at": None, "updated_at": clock.now()})
 
 
 def find_person(organization_id: int, person_id: int) -> PersonRow | None:
     """Return a person, also a disabled one, or None."""
-    return next(iter(KIND.where("organization_id = ? AND id = ?", organization_id, person_id)), None)
+    return _one("organization_id = ? AND id = ?", organization_id, person_id)
 
 
 def find_by_email(email: str) -> list[PersonRow]:
@@ -163,7 +158,7 @@ def find_by_email(email: str) -> list[PersonRow]:
 def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
     """Return the enabled person with this badge, or None."""
     enabled = "organization_id = ? AND badge_hash = ? AND disabled_at IS NULL"
-    return next(iter(KIND.where(enabled, organization_id, badge_hash)), None)
+    return _one(enabled, organization_id, badge_hash)
 
 
 def badge_marks(organization_id: int) -> list[int]:

@@ -67,23 +67,18 @@ def session_token(environment: str, session: SessionRow, cookie: str) -> str:
 
 def principal(environment: str, token: str) -> Principal | None:
     """Return the principal of a token, or None if it is invalid, expired or revoked."""
-    claims = _claims(token, environment, signing_key()) if len(token) <= _MAX_LENGTH else None
-    if claims is None or not _is_current(claims):
+    claims, now = _claims(token, environment, signing_key()) if len(token) <= _MAX_LENGTH else None, clock.now()
+    # Not those that were issued in the future, while the clock was ahead.
+    if claims is None or not claims["iat"] * clock.SECOND - clock.SET_BACK <= now < claims["exp"] * clock.SECOND:
         return None
     if claims.get("kind") == "session":
         return _session_principal(claims)
     key_id = claims["sub"]
     status = refresh_tokens.status(claims.get("family", 0), key_id)
-    if status is None or (status.expires_at is not None and status.expires_at <= clock.now()):
+    if status is None or (status.expires_at is not None and status.expires_at <= now):
         return None
     actor = actors.api_key(status.organization_id, key_id, status.key_name)
     return Principal(key_id, status.organization_id, claims["scopes"], key_id, actor)
-
-
-def _is_current(claims: dict[str, Any]) -> bool:
-    """Return False for expired tokens and for those issued in the future, while the clock was ahead."""
-    now = clock.now()
-    return bool(claims["iat"] * clock.SECOND <= now + clock.SET_BACK and now < claims["exp"] * clock.SECOND)
 
 
 def _session_principal(claims: dict[str, Any]) -> Principal | None:
@@ -126,7 +121,7 @@ def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
             algorithms=[_ALGORITHM],
             audience=_audience(environment),
             issuer=_issuer(environment),
-            options={"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False},  # `_is_current` checks times
+            options={"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False},  # `principal` checks times
         )
     except jwt.InvalidTokenError:
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting
+from edge.audit.audit import acting
 from edge.database.connection import execute
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import assets
@@ -58,18 +58,20 @@ def check_room(actor: Actor, table: str, asset_id: int, most_of_asset: int, most
 
 def remove(actor: Actor, asset_id: int, note_id: str) -> None:
     """Delete a note. Raises NotFound."""
+    remove_row(actor, "note", asset_id, note_id, ("text", "text"))
+
+
+def remove_row(actor: Actor, noun: str, asset_id: int, row_id: str, audited: tuple[str, str]) -> None:
+    """Delete a note or photo. `audited`: its column in the audit, and the name that it has there. Raises NotFound."""
     with acting(actor) as act:
         row = execute(
-            "DELETE FROM asset_note WHERE id = ? AND asset_id = ? AND organization_id = ? RETURNING text",
-            (note_id, asset_id, actor.organization_id),
+            f"DELETE FROM asset_{noun} WHERE id = ? AND asset_id = ? AND organization_id = ? RETURNING {audited[0]}",
+            (row_id, asset_id, actor.organization_id),
         ).fetchone()
         if row is None:
-            raise NotFound("no such note")
-        act.note("asset.note_deleted", _subject(actor, asset_id), {"text": row[0]})
-
-
-def _subject(actor: Actor, asset_id: int) -> Subject:
-    return assets.subject_of(assets.get_any(actor.organization_id, asset_id))
+            raise NotFound(f"no such {noun}")
+        subject = assets.subject_of(assets.get_any(actor.organization_id, asset_id))
+        act.note(f"asset.{noun}_deleted", subject, {audited[1]: row[0]})
 
 
 def of_asset(organization_id: int, asset_id: int) -> list[Note]:

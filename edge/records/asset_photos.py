@@ -11,7 +11,7 @@ from edge.audit.audit import acting
 from edge.database.connection import execute
 from edge.errors import NotFound
 from edge.records import assets
-from edge.records.asset_notes import check_room
+from edge.records.asset_notes import check_room, remove_row
 
 MOST_OF_ASSET = 10
 MOST_OF_PERSON = 300  # in 24 hours
@@ -59,15 +59,7 @@ def add(actor: Actor, photo_id: str, asset_id: int, content: bytes, size: tuple[
 
 def remove(actor: Actor, asset_id: int, photo_id: str) -> None:
     """Delete a photo. Raises NotFound."""
-    with acting(actor) as act:
-        removed = execute(
-            "DELETE FROM asset_photo WHERE id = ? AND asset_id = ? AND organization_id = ?",
-            (photo_id, asset_id, actor.organization_id),
-        )
-        if not removed.rowcount:
-            raise NotFound("no such photo")
-        subject = assets.subject_of(assets.get_any(actor.organization_id, asset_id))
-        act.note("asset.photo_deleted", subject, {"photo": photo_id})
+    remove_row(actor, "photo", asset_id, photo_id, ("id", "photo"))
 
 
 def of_asset(organization_id: int, asset_id: int) -> list[Photo]:

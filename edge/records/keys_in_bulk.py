@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import database, execute
 from edge.errors import EdgeError
 from edge.records import assets, locations
+from edge.records.record import Kind
 from edge.validation import values
 
-ASSET, LOCATION = 2, 3  # kinds, as in the change feed
+ASSET, LOCATION = 2, 3  # as in the change feed
+KINDS: Mapping[int, Kind[Any]] = {LOCATION: locations.KIND, ASSET: assets.KIND}
 PER_TRANSACTION = 100
 
 
@@ -45,38 +47,31 @@ def prefix_keys(actor: Actor, records: Iterable[tuple[int, int]], prefix: str) -
                     continue
                 try:
                     with database.savepoint():
-                        _rename(actor, kind, record_id, values.external_key("external_key", f"{prefix}{key}"))
+                        new = values.external_key("external_key", f"{prefix}{key}")
+                        KINDS[kind].rename(actor, record_id, new)
                     changed += 1
                 except EdgeError as error:
                     refused.append(str(error))
     return Prefixed(changed, refused)
 
 
+_KEYS = """
+SELECT id, external_key FROM {} WHERE id IN (SELECT value FROM json_each(?)) AND +organization_id = ?
+    AND deleted_at IS NULL
+"""
+_OWN = "SELECT id FROM {} WHERE organization_id = ? AND deleted_at IS NULL AND id NOT IN (SELECT record_id FROM mirror)"
+
+
 def _keys(organization_id: int, records: Sequence[tuple[int, int]]) -> dict[int, str]:
     """Return the keys of those records that are live, by id."""
-    rows = execute(
-        "SELECT id, external_key FROM asset WHERE id IN (SELECT value FROM json_each(?1)) "
-        "AND +organization_id = ?2 AND deleted_at IS NULL UNION ALL "
-        "SELECT id, external_key FROM location WHERE id IN (SELECT value FROM json_each(?1)) "
-        "AND +organization_id = ?2 AND deleted_at IS NULL",
-        (json.dumps([record_id for _, record_id in records]), organization_id),
-    )
-    return dict(rows.fetchall())
-
-
-def _rename(actor: Actor, kind: int, record_id: int, key: str) -> None:
-    if kind == ASSET:
-        assets.rename(actor, record_id, key)
-    else:
-        locations.rename(actor, record_id, key)
+    values = json.dumps([record_id for _, record_id in records]), organization_id
+    return dict(row for kind in KINDS.values() for row in execute(_KEYS.format(kind.owner), values))
 
 
 def all_records(organization_id: int) -> list[tuple[int, int]]:
     """Return kind and id of all live records whose home is this box."""
-    rows = execute(
-        "SELECT ?2, id FROM location WHERE organization_id = ?1 AND deleted_at IS NULL "
-        "AND id NOT IN (SELECT record_id FROM mirror) UNION ALL SELECT ?3, id FROM asset WHERE organization_id = ?1 "
-        "AND deleted_at IS NULL AND id NOT IN (SELECT record_id FROM mirror)",
-        (organization_id, LOCATION, ASSET),
-    )
-    return rows.fetchall()
+    return [
+        (number, record_id)
+        for number, kind in KINDS.items()
+        for (record_id,) in execute(_OWN.format(kind.owner), (organization_id,))
+    ]

@@ -24,19 +24,17 @@ class RecordRef(NamedTuple):
 
 def asset_by_key(organization_id: int, external_key: str) -> RecordRef | None:
     """Return the live asset with exactly this key, or None."""
-    return _by_key("asset", organization_id, external_key)
+    return _one("asset", organization_id, "external_key = ?", external_key)
 
 
 def asset_by_id(organization_id: int, asset_id: int) -> RecordRef | None:
     """Return a live asset, or None."""
-    sql = "SELECT id, external_key, name FROM asset WHERE organization_id = ? AND id = ? AND deleted_at IS NULL"
-    row = execute(sql, (organization_id, asset_id)).fetchone()
-    return RecordRef("asset", *row) if row else None
+    return _one("asset", organization_id, "id = ?", asset_id)
 
 
 def location_by_key(organization_id: int, external_key: str) -> RecordRef | None:
     """Return the live location with exactly this key, or None."""
-    return _by_key("location", organization_id, external_key)
+    return _one("location", organization_id, "external_key = ?", external_key)
 
 
 def by_code(organization_id: int, code: str) -> RecordRef | None:
@@ -47,7 +45,8 @@ def by_code(organization_id: int, code: str) -> RecordRef | None:
     code = trimmed(code)
     kind, key = label_key(code)
     if kind:
-        return _by_key(kind, organization_id, key) or _by_key_in_any_case((kind,), organization_id, key)
+        exact = _one(kind, organization_id, "external_key = ?", key)
+        return exact or _by_key_in_any_case((kind,), organization_id, key)
     return (
         _by_tag(organization_id, code)
         or asset_by_key(organization_id, code)
@@ -116,34 +115,27 @@ def _by_tag(organization_id: int, code: str) -> RecordRef | None:
         owners = {row for value in values if value[-1] for row in execute(sql, (organization_id, *value))}
         if len(owners) == 1:
             asset_id, location_id = owners.pop()
-            return _by_id("asset", asset_id) if asset_id else _by_id("location", location_id)
+            kind = "asset" if asset_id else "location"
+            return _one(kind, organization_id, "id = ?", asset_id or location_id)
         if owners:
             return None
     return None
 
 
-def _by_key(kind: str, organization_id: int, external_key: str) -> RecordRef | None:
-    sql = (
-        f"SELECT id, external_key, name FROM {kind} "
-        "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL"
-    )
-    row = execute(sql, (organization_id, external_key)).fetchone()
-    return RecordRef(kind, *row) if row else None
-
-
 def _by_key_in_any_case(kinds: Sequence[str], organization_id: int, external_key: str) -> RecordRef | None:
     """Return the record with this key in any case, or None if several match."""
-    matches: list[RecordRef] = []
-    for kind in kinds:
-        sql = (
-            f"SELECT id, external_key, name FROM {kind} "
-            "WHERE organization_id = ? AND external_key = ? COLLATE NOCASE AND deleted_at IS NULL LIMIT 2"
-        )
-        matches += [RecordRef(kind, *row) for row in execute(sql, (organization_id, external_key))]
+    matches = [
+        ref for kind in kinds for ref in _some(kind, organization_id, "external_key = ? COLLATE NOCASE", external_key)
+    ]
     return matches[0] if len(matches) == 1 else None
 
 
-def _by_id(kind: str, record_id: int) -> RecordRef | None:
-    sql = f"SELECT id, external_key, name FROM {kind} WHERE id = ? AND deleted_at IS NULL"
-    row = execute(sql, (record_id,)).fetchone()
-    return RecordRef(kind, *row) if row else None
+def _one(kind: str, organization_id: int, condition: str, value: str | int) -> RecordRef | None:
+    return next(iter(_some(kind, organization_id, condition, value)), None)
+
+
+def _some(kind: str, organization_id: int, condition: str, value: str | int) -> list[RecordRef]:
+    """Return the live records that meet a condition, which is a constant, at most two."""
+    live = f"FROM {kind} WHERE organization_id = ? AND {condition} AND deleted_at IS NULL LIMIT 2"
+    rows = execute(f"SELECT id, external_key, name {live}", (organization_id, value))
+    return [RecordRef(kind, *row) for row in rows]

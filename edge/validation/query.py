@@ -15,6 +15,7 @@ from edge.validation.suggestions import did_you_mean
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 MAX_OFFSET = 2**31 - 1
+_USUAL_DIGITS = 18  # of an int64
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LINE_BREAKS = "\t\r\n"
@@ -49,6 +50,8 @@ def integer(field: str, text: str, low: int, high: int) -> int:
 
 def record_id(field: str, text: str) -> int:
     """Parse an id in a path or a filter. Any int64 from 1 is valid; none above 2^53 exists."""
+    if text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= _USUAL_DIGITS:
+        return int(text)
     number = _number(field, text)
     if not -values.MAX_INT64 - 1 <= number <= values.MAX_INT64:
         raise Invalid.one(field, "invalid_value", f"{field} must be an int64", min=1, max=values.MAX_INT64)

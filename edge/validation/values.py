@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from typing import Any
@@ -181,29 +182,25 @@ def _length(field: str, value: str, max_length: int) -> None:
 
 def decibels(field: str, text: str) -> float | None:
     """Parse a typed RSSI offset in dB; None for an empty text."""
-    written = text.strip().replace(",", ".").replace("−", "-").removesuffix("dB").strip()
-    if not written:
-        return None
-    try:
-        value = float(written)
-    except ValueError:
-        value = 100.0
-    if not -30 <= value <= 30:
-        raise Invalid.one(field, "invalid_value", N_("An RSSI offset must be between -30 and 30 dB"))
-    return value
+    message = N_("An RSSI offset must be between -30 and 30 dB")
+    return _typed_number(field, text.strip().removesuffix("dB"), (-30, 30), message)
 
 
 def signal_strength(field: str, text: str) -> float | None:
     """Parse a typed signal strength in dBm; None for an empty text."""
+    return _typed_number(field, text, (-150, 0), N_("A signal strength must be between -150 and 0 dBm"))
+
+
+def _typed_number(field: str, text: str, bounds: tuple[int, int], message: str) -> float | None:
     written = text.strip().replace(",", ".").replace("−", "-")
     if not written:
         return None
     try:
         value = float(written)
     except ValueError:
-        value = 1.0
-    if not -150 <= value <= 0:
-        raise Invalid.one(field, "invalid_value", N_("A signal strength must be between -150 and 0 dBm"))
+        value = math.inf
+    if not bounds[0] <= value <= bounds[1]:
+        raise Invalid.one(field, "invalid_value", message)
     return value
 
 

@@ -165,7 +165,7 @@ NOT_AUDITED = {
     },
     "declares assets and locations; each of its methods is audited": {"record.Kind"},
     PART_OF_AN_ACT: {
-        "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
+        "asset_notes.remove_row", "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
         "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
         "kinds.Kind", "connection.insert", "connection.update",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags",

@@ -37,22 +37,12 @@ def show_asset(asset_id: int) -> str:
     return asset_page(asset_id)
 
 
-def asset_page(
-    asset_id: int,
-    *,
-    errors: Errors | None = None,
-    note: str = "",
-    loan_errors: Errors | None = None,
-    borrower: str = "",
-    due: str = "",
-) -> str:
-    """Render the page of an asset.
-
-    `errors` and `note` belong to the form for a new note, the others to that for a loan.
-    """
-    organization_id = current_session().organization_id
-    asset = assets.get_any(current_session().organization_id, asset_id)
+def asset_page(asset_id: int, *, errors: Errors | None = None, loan_errors: Errors | None = None) -> str:
+    """Render the page of an asset. The errors belong to what was entered in the forms for a note and for a loan."""
+    organization_id, form = current_session().organization_id, request.form
+    asset = assets.get_any(organization_id, asset_id)
     loan = loans.find(organization_id, asset.id)
+    borrower, due = form.get("borrower", ""), form.get("due", "")
     if loan and not loan_errors:
         borrower, due = loan.borrower, formatting.day_of_form(loan.last_moment) if loan.last_moment else ""
     return render_template(
@@ -63,13 +53,13 @@ def asset_page(
         due=due,
         today=formatting.day_of_form(clock.now()),
         asset=asset,
-        home=home_name(current_session().organization_id, asset.id),
+        home=home_name(organization_id, asset.id),
         metadata=metadata_fields.shown(asset.metadata, (gettext("yes"), gettext("no"))),
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
         notes=asset_notes.of_asset(organization_id, asset.id),
         photos=asset_photos.of_asset(organization_id, asset.id),
         note_id=secrets.token_hex(16),
-        note=note,
+        note=form.get("text", ""),
         errors=errors or {},
         **_now(asset),
     )

@@ -19,10 +19,10 @@ from edge.bulk.import_columns import (
 )
 from edge.bulk.import_rows import Reading, preview
 from edge.bulk.imports import FAULTY
-from edge.errors import Conflict, EdgeError, Unavailable
+from edge.errors import Conflict, Invalid
 from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file
-from edge.pages.forms import Errors, errors_of, whole
+from edge.pages.forms import Errors, whole
 from edge.pages.guard import MAX_UPLOAD, Answer, actor, current_session, editors, has_role
 from edge.pages.polling import fragment
 from edge.pages.records import csv_import_jobs
@@ -46,12 +46,29 @@ EMPTY_CELLS = {
 }
 
 
+def _form(errors: Errors, **_: str) -> str:
+    """Return the first form. It shows the first error, also of a file that is read in another way."""
+    return render_template(
+        "records/import.html",
+        errors={"file": next(iter(errors.values()))} if errors else {},
+        kinds={kind: gettext(name) for kind, name in KINDS.items() if has_role(import_kinds.role_for(kind))},
+        kind=request.values.get("kind", "asset"),
+        empty=request.values.get("empty", "keep"),
+        empty_cells=_translated(EMPTY_CELLS),
+        columns=COLUMNS,
+        between=BETWEEN_TAGS,
+        has_xlsx=xlsx.is_available(),
+        xlsx_extra=xlsx.EXTRA,
+        most=MOST_ROWS,
+    )
+
+
 @editors.get("/import", manual="office#import")
 def import_form() -> str:
     return _form({})
 
 
-@editors.post("/import", MAX_UPLOAD)
+@editors.post("/import", MAX_UPLOAD, again=_form)
 def check_import() -> Answer:
     """Start a dry run. Its records stay in memory until they are imported or several newer files were uploaded."""
     kind, file = request.form.get("kind", ""), request.files.get("file")
@@ -59,7 +76,7 @@ def check_import() -> Answer:
         abort(400, gettext("Choose what to import."))
     _check_role(kind)
     if file is None or not file.filename:
-        return _form({"file": gettext("Choose a file")}), 400
+        raise Invalid.one("file", "required", N_("Choose a file"))
     return _checked(kind, file.read(), is_exact=request.form.get("empty") == "clear")
 
 
@@ -67,25 +84,20 @@ def _checked(
     kind: str, data: bytes, *, is_exact: bool, layout: Layout = GUESSED, columns: Sequence[str] = ()
 ) -> Answer:
     """Start a dry run. Without `columns` they are taken from the heading, or a person chooses them."""
-    try:
-        if xlsx.is_workbook(data):  # takes seconds, so it is read in the background
-            table = UNREAD._replace(layout=layout)
-        else:
-            with WORK.holding(memory_of(data)):
-                table = read_csv(data, layout, COLUMNS[kind])
-            columns = columns or known_columns(kind, table.heading)
-            if columns:
-                check_columns(kind, columns)
-        reading = Reading(kind, columns, is_exact, services().zone)
-        job = csv_import_jobs.start(Job(actor(), kind, Spilled([data]), table, reading))
-    except Unavailable:
-        raise
-    except EdgeError as error:
-        return _form({"file": next(iter(errors_of(error).values()))}), 400
+    if xlsx.is_workbook(data):  # takes seconds, so it is read in the background
+        table = UNREAD._replace(layout=layout)
+    else:
+        with WORK.holding(memory_of(data)):
+            table = read_csv(data, layout, COLUMNS[kind])
+        columns = columns or known_columns(kind, table.heading)
+        if columns:
+            check_columns(kind, columns)
+    reading = Reading(kind, columns, is_exact, services().zone)
+    job = csv_import_jobs.start(Job(actor(), kind, Spilled([data]), table, reading))
     return redirect(f"/import/{job.id}", 303)
 
 
-@editors.post("/import/<job_id>/layout")
+@editors.post("/import/<job_id>/layout", again=_form)
 def check_import_again(job_id: str) -> Answer:
     """Repeat the dry run with the selected encoding, separator and heading."""
     job = _job(job_id)
@@ -105,18 +117,15 @@ def entered_layout() -> Layout:
 
 @editors.get("/import/<job_id>/columns", manual="office#import")
 def choose_import_columns(job_id: str) -> str:
-    return _columns_form(_read_job(job_id), {})
+    return _columns_form({}, job_id)
 
 
-@editors.post("/import/<job_id>/columns")
+@editors.post("/import/<job_id>/columns", again=lambda errors, job_id: _columns_form(errors, job_id))
 def check_import_columns(job_id: str) -> Answer:
     """Repeat the dry run with the selected field of each column."""
     job = _read_job(job_id)
     columns = [_chosen_column(at) for at in range(len(job.table.heading))]
-    try:
-        check_columns(job.kind, columns)
-    except EdgeError as error:
-        return _columns_form(job, errors_of(error)), 400
+    check_columns(job.kind, columns)
     is_exact, layout = request.form.get("empty") == "clear", job.table.layout
     layout = layout if job.table.is_certain else layout._replace(encoding="")
     return _checked(job.kind, job.data, is_exact=is_exact, layout=layout, columns=columns)
@@ -135,7 +144,8 @@ def _chosen_column(at: int) -> str:
     return PROPERTY + request.form.get(f"property-{at}", "").strip() if chosen == PROPERTY else chosen
 
 
-def _columns_form(job: Job, errors: Errors) -> str:
+def _columns_form(errors: Errors, job_id: str) -> str:
+    job = _read_job(job_id)
     proposed = job.reading.columns or proposed_columns(job.kind, job.table.heading)
     chosen = [request.form.get(f"column-{at}", name or "") for at, name in enumerate(proposed)]
     fields = {name: name for name in COLUMNS[job.kind]}
@@ -248,19 +258,3 @@ def _shown_faults(job: Job) -> list[Outcome]:
 
 def _translated(titles: Mapping[str, str]) -> dict[str, str]:
     return {name: gettext(title) for name, title in titles.items()}
-
-
-def _form(errors: Errors) -> str:
-    return render_template(
-        "records/import.html",
-        errors=errors,
-        kinds={kind: gettext(name) for kind, name in KINDS.items() if has_role(import_kinds.role_for(kind))},
-        kind=request.values.get("kind", "asset"),
-        empty=request.values.get("empty", "keep"),
-        empty_cells=_translated(EMPTY_CELLS),
-        columns=COLUMNS,
-        between=BETWEEN_TAGS,
-        has_xlsx=xlsx.is_available(),
-        xlsx_extra=xlsx.EXTRA,
-        most=MOST_ROWS,
-    )

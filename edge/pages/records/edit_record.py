@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 from flask import abort, render_template, request
 
 from edge.epcis import places
-from edge.errors import Conflict, EdgeError
+from edge.errors import Conflict
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import (
     MOST_DIGITS,
     Errors,
     Overtaken,
-    errors_of,
     multiline,
     new_tag,
     opened_with,
@@ -142,12 +141,9 @@ def _new(form: Form) -> Answer:
         del entered["external_key"]
     if value := text(request.form, "tag_value"):
         entered["tags"] = [{"tag_type": request.form.get("tag_type", ""), "value": value}]
-    try:
-        values = values_of(form.create, entered)
-        tags = [new_tag(tag) for tag in values.pop("tags", [])]
-        row = form.kind.create(actor(), **values, tags=tags)
-    except EdgeError as error:
-        return _page(form, None, request.form, errors_of(error)), 400
+    values = values_of(form.create, entered)
+    tags = [new_tag(tag) for tag in values.pop("tags", [])]
+    row = form.kind.create(actor(), **values, tags=tags)
     return done(f"/{form.kind.owner}s/{row.id}", "made")
 
 
@@ -171,28 +167,13 @@ def _edit(form: Form, record_id: int) -> Answer:
     except Overtaken as error:
         if "parent_id" in error.meanwhile:
             error.meanwhile["parent_id"] = error.row.parent_external_key or gettext("(nothing)")
-        return _page(form, error.row, error.form, {}, error.meanwhile), 409
-    except EdgeError as error:
-        return _page(form, form.row(record_id), request.form, errors_of(error)), 400
+        return _page(form, {}, error.row, error.form, error.meanwhile), 409
     return done(f"/{form.kind.owner}s/{record_id}", "changed")
 
 
-def _retire(form: Form, record_id: int) -> Answer:
-    row = form.row(record_id)
-    try:
-        form.kind.delete(actor(), record_id)
-    except Conflict as error:
-        return _page(form, row, _shown(form, row), errors_of(error)), 409
-    return done(form.back, "retired")
-
-
 def _attach_tag(form: Form, record_id: int) -> Answer:
-    row = form.row(record_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
-    try:
-        form.kind.attach_tag(actor(), record_id, new_tag(entered))
-    except EdgeError as error:
-        return _page(form, row, _shown(form, row) | {"value": entered["value"]}, errors_of(error)), 400
+    form.kind.attach_tag(actor(), record_id, new_tag(entered))
     return done(f"/{form.kind.owner}s/{record_id}/edit", "tagged")
 
 
@@ -200,10 +181,6 @@ def _saved(form: Form, row: Any) -> Values:
     """Return the saved values of the form's fields."""
     common = {"name": row.name, "description": row.description, "is_active": bool(row.is_active)}
     return {**common, "external_key": row.external_key, **form.saved(row)}
-
-
-def _shown(form: Form, row: Any) -> Values:
-    return {**row._asdict(), **form.saved(row)}
 
 
 def _entered(form: Form) -> Values:
@@ -216,11 +193,13 @@ def _entered(form: Form) -> Values:
     }
 
 
-def _page(form: Form, row: Any, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
+def _page(form: Form, errors: Errors, row: Any, values: Any = None, meanwhile: Mapping[str, str] | None = None) -> str:
+    """Return the form with `values`, or else with what was entered, is saved, or proposed for a new record."""
     owner = form.kind.owner
+    present = {**row._asdict(), **form.saved(row), "value": request.form.get("value", "")} if row else form.blank()
     common: Values = {
         owner: row,
-        "values": values,
+        "values": values or (request.form if "name" in request.form else present),
         "errors": errors,
         "meanwhile": meanwhile,
         "opened": opened_with(_saved(form, row)) if row else None,
@@ -238,15 +217,15 @@ def _register(form: Form) -> None:
         view.__name__ = f"{name}_{owner}"  # names the endpoint
         register(view)
 
-    def edit_form(**ids: int) -> str:
-        row = form.row(*ids.values())
-        return _page(form, row, _shown(form, row), {})
+    def again(errors: Errors, **ids: int) -> str:
+        return _page(form, errors, form.row(*ids.values()) if ids else None)
 
-    add(editors.get(f"{every}/new", manual), "new_form", lambda: _page(form, None, form.blank(), {}))
-    add(editors.post(f"{every}/new"), "new", once(lambda: _new(form)))
-    add(home_editors.get(f"{one}/edit", manual), "edit_form", edit_form)
-    for name, path, act in (("edit", "edit", _edit), ("retire", "retire", _retire), ("tag", "tags", _attach_tag)):
-        add(home_editors.post(f"{one}/{path}"), name, lambda act=act, **ids: act(form, *ids.values()))
+    add(editors.get(f"{every}/new", manual), "new_form", lambda: again({}))
+    add(editors.post(f"{every}/new", again=again), "new", once(lambda: _new(form)))
+    add(home_editors.get(f"{one}/edit", manual), "edit_form", lambda **ids: again({}, **ids))
+    add(home_editors.post(f"{one}/edit", again=again), "edit", lambda **ids: _edit(form, *ids.values()))
+    add(home_editors.post(f"{one}/tags", again=again), "tag", lambda **ids: _attach_tag(form, *ids.values()))
+    add_action(home_editors, f"{one}/retire", form.kind.delete, form.back, "retired", again)
     detach = f"{one}/tags/<int:tag_id>/detach"
     add_action(home_editors, detach, form.kind.detach_tag, f"{every}/{{{owner}_id}}/edit", "untagged")
 
