@@ -210,22 +210,16 @@ def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
     rows = execute(
         f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data, {privacy} FROM event {where}", values
     )
-    events = [
-        Event(
-            seq,
-            nonce,
-            EventKind(kind),
-            subject,
-            at,
-            frozenset(json_text.decode(within)),
-            frozenset(json_text.decode(before)),
-            json_text.decode(data),
-            bool(is_private),
-            bool(is_of_person),
-        )
-        for seq, nonce, kind, subject, at, within, before, data, is_private, is_of_person in rows
-    ]
-    return [_without_location(event) if event.is_private else event for event in events]
+    return [_event(row) for row in rows]
+
+
+def _event(row: Sequence[Any]) -> Event:
+    event = Event._make(row)
+    within, before, data = (json_text.decode(text) for text in row[5:8])
+    event = event._replace(
+        kind=EventKind(event.kind), within=frozenset(within), within_before=frozenset(before), data=data
+    )
+    return _without_location(event) if event.is_private else event
 
 
 def _without_location(event: Event) -> Event:

@@ -109,27 +109,17 @@ def resume(organization_id: int, cursor: Cursor) -> Reader:
         (cursor.reader_no, organization_id, cursor.number, cursor.mark),
     ).fetchone()
     if row is None:
-        raise Gone(_why_unknown(organization_id, cursor))
+        raise Gone(_UNKNOWN)
     if cursor.number < change_log.oldest_kept() - 1:
         raise Gone("The changes after this cursor are no longer kept")
     return Reader._make(row)
 
 
-def _why_unknown(organization_id: int, cursor: Cursor) -> str:
-    """Return why a cursor is unknown, with the limit of readers if newer ones have taken the place of this one."""
-    reason = "This cursor is unknown: it is too old, or the database was replaced"
-    if execute("SELECT 1 FROM feed_reader WHERE no = ?", (cursor.reader_no,)).fetchone():
-        return reason
-    newer = "FROM feed_reader WHERE organization_id = ? AND no > ?"
-    values = (organization_id, cursor.reader_no)
-    (most,) = execute(f"SELECT max(n) FROM (SELECT count(*) AS n {newer} GROUP BY api_key_id)", values).fetchone()
-    (all_newer,) = execute(f"SELECT count(*) {newer}", values).fetchone()
-    if (most or 0) >= MOST_OF_KEY or all_newer >= MOST_OF_ORGANIZATION:
-        reason += (
-            f", or newer readers have taken its place: an API key can have {MOST_OF_KEY} readers, an organization "
-            f"{MOST_OF_ORGANIZATION}. Each request without a cursor makes one"
-        )
-    return reason
+_UNKNOWN = (
+    "This cursor is unknown: it is too old, the database was replaced, or newer readers have taken its place: "
+    f"an API key can have {MOST_OF_KEY} readers, an organization {MOST_OF_ORGANIZATION}. "
+    "Each request without a cursor makes one"
+)
 
 
 def advance(reader: Reader, cursor: Cursor, number: int) -> Cursor:

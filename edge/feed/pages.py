@@ -96,13 +96,11 @@ def _copied_rows(scope: Scope, table: str, after: int) -> tuple[list[Line], int 
         if fitting < len(ids):
             ids = ids[:fitting]
             last = ids[-1]
-    if table == "site":
-        return rows.sites(scope, ids), last
-    if table == "door":
-        return rows.doors(scope, ids), last
+    if table in _RECORDS.values():
+        return rows.records(scope, table, ids), last
     if table == "passage":
         return [line for line in rows.passages(scope, dict.fromkeys(ids)) if line["op"] == "put"], last
-    return rows.records(scope, table, ids), last
+    return rows.of_sites(scope, table, ids), last
 
 
 def _copied_stays(scope: Scope, key: tuple[int, int, int]) -> tuple[list[Line], tuple[int, int, int] | None]:
@@ -148,71 +146,37 @@ def _with_fitting_records(organization_id: int, due: list[Change], number: int) 
     return due, number
 
 
-class _Changed:
-    """The rows that some changes are about."""
-
-    def __init__(self) -> None:
-        self.sites: set[int] = set()
-        self.locations: set[int] = set()
-        self.doors: set[int] = set()
-        self.assets: set[int] = set()
-        self.instants: set[tuple[int, int]] = set()
-        self.passages: dict[int, int | None] = {}
-        self.gone_tracks: set[int] = set()
-        self.whole_tracks: list[tuple[int, int]] = []  # number of the change, track
-
-    def add(self, change: Change, organization_id: int) -> None:
-        kind = abs(change.kind)  # negative: the hub refused it
-        if kind == Kind.STAY and change.b is not None:
-            self.instants.add((change.a, change.b))
-        elif kind == Kind.PASSAGE:
-            self.passages[change.a] = change.b
-        elif kind == Kind.TRACK and change.b == organization_id:
-            self.gone_tracks.add(change.a)
-        elif kind == Kind.WHOLE_TRACK:
-            self.whole_tracks.append((change.seq, change.a))
-        elif (keys := self._keys_of(kind)) is not None:
-            keys.add(change.a)
-
-    def _keys_of(self, kind: int) -> set[int] | None:
-        keys = {
-            Kind.SITE: self.sites,
-            Kind.LOCATION: self.locations,
-            Kind.DOOR: self.doors,
-            Kind.ASSET: self.assets,
-        }
-        return keys.get(Kind(kind))
-
-
 def _lines(scope: Scope, due: Sequence[Change], number: int) -> tuple[list[Line], int, Place | None]:
     """Return the lines of some changes, and how far they go: the last change, and the place inside the next one."""
-    changed = _Changed()
-    for change in due:
-        changed.add(change, scope.organization_id)
-    whole = list(dict.fromkeys(track for _, track in changed.whole_tracks))
-    known = rows.tracks(scope, {*(track for track, _ in changed.instants), *whole})
+
+    def of(kind: Kind) -> list[Change]:
+        return [change for change in due if abs(change.kind) == kind]  # negative: the hub refused it
+
+    def ids(kind: Kind) -> set[int]:
+        return {change.a for change in of(kind)}
+
+    whole = list(dict.fromkeys(change.a for change in of(Kind.WHOLE_TRACK)))
+    instants = {(change.a, change.b) for change in of(Kind.STAY) if change.b is not None}
+    known = rows.tracks(scope, {*(track for track, _ in instants), *whole})
     of_tracks, rest = _whole_tracks(known, [track for track in whole if track in known])
     if rest is not None:
-        number = next(seq for seq, one in changed.whole_tracks if one == rest.key[0]) - 1
+        number = next(change.seq for change in of(Kind.WHOLE_TRACK) if change.a == rest.key[0]) - 1
         before = [change for change in due if change.seq <= number]
         finished, _, _ = _lines(scope, before, number)
         # Later changes follow with the next pages; this track goes on from its place.
         return [*finished, *_from(of_tracks, rest.key[0])], number, rest
-    instants = {(track, at) for track, at in changed.instants if track not in whole}
-    return (
-        [
-            *rows.sites(scope, changed.sites),
-            *rows.records(scope, "location", changed.locations),
-            *rows.doors(scope, changed.doors),
-            *rows.records(scope, "asset", changed.assets),
-            *(rows.delete("stay", track=track) for track in sorted(changed.gone_tracks)),
-            *of_tracks,
-            *rows.stays_at(known, instants),
-            *rows.passages(scope, changed.passages),
-        ],
-        number,
-        None,
-    )
+    gone_tracks = {change.a for change in of(Kind.TRACK) if change.b == scope.organization_id}
+    lines = [
+        *rows.of_sites(scope, "site", ids(Kind.SITE)),
+        *rows.records(scope, "location", ids(Kind.LOCATION)),
+        *rows.of_sites(scope, "door", ids(Kind.DOOR)),
+        *rows.records(scope, "asset", ids(Kind.ASSET)),
+        *(rows.delete("stay", track=track) for track in sorted(gone_tracks)),
+        *of_tracks,
+        *rows.stays_at(known, {(track, at) for track, at in instants if track not in whole}),
+        *rows.passages(scope, {change.a: change.b for change in of(Kind.PASSAGE)}),
+    ]
+    return lines, number, None
 
 
 def _whole_tracks(known: dict[int, rows.Track], whole: Sequence[int]) -> tuple[list[Line], Place | None]:

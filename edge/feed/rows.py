@@ -47,60 +47,55 @@ class Scope:
         return self.site_no is None or site_no == self.site_no
 
 
-def sites(scope: Scope, numbers: Iterable[int]) -> list[Line]:
-    rows = execute(
-        "SELECT no, code, name, removed_at FROM site WHERE no IN (SELECT value FROM json_each(?)) "
-        "AND organization_id = ? ORDER BY no",
-        (_json(numbers), scope.organization_id),
-    )
-    return [
-        put("site", {"id": no, "code": code, "name": name, "removed_at": moment(removed_at)})
-        for no, code, name, removed_at in rows
-        if scope.has_site(no)
-    ]
-
-
-def doors(scope: Scope, ids: Iterable[int]) -> list[Line]:
-    rows = execute(
-        "SELECT id, name, location_id, deleted_at, site_no FROM door WHERE id IN (SELECT value FROM json_each(?)) "
-        "AND organization_id = ? ORDER BY id",
-        (_json(ids), scope.organization_id),
-    )
-    return [
-        put("door", {"id": key, "name": name, "location_id": at, "deleted_at": moment(deleted_at), "site_id": site_no})
-        for key, name, at, deleted_at, site_no in rows
-        if scope.has_site(site_no)
-    ]
+def of_sites(scope: Scope, table: str, ids: Iterable[int]) -> list[Line]:
+    """Return sites, or doors, of the sites that the reader has chosen."""
+    site = "id" if table == "site" else "site_id"
+    return [put(table, row) for row in _stored(scope, table, ids) if scope.has_site(row[site])]
 
 
 _DATES = ("created_at", "updated_at", "deleted_at")
-_TIMES = ("valid_from", "valid_to", *_DATES)
+# By table, the key first; `column AS name` if the name differs.
 _COLUMNS = {
-    kind: (*first, *(one.name for one in fields_of(kind) if not one.name.startswith("parent_")), *_DATES)
-    for kind, first in (("location", ("id", "parent_id")), ("asset", ("id",)))
+    "site": ("no AS id", "code", "name", "removed_at"),
+    "door": ("id", "name", "location_id", "deleted_at", "site_no AS site_id"),
+    "passage": (
+        *("no AS id", "door_id", "asset_id", "at", "direction", "confidence", "since", "until", "decided_at"),
+        *("revision", "site_no AS site_id", "asset_id IN (SELECT asset_id FROM tracked_person) AS is_person"),
+    ),
+    **{
+        kind: (*first, *(one.name for one in fields_of(kind) if not one.name.startswith("parent_")), *_DATES)
+        for kind, first in (("location", ("id", "parent_id")), ("asset", ("id",)))
+    },
 }
+_TIMES = {"valid_from", "valid_to", "removed_at", "at", "since", "until", "decided_at", *_DATES}
+
+
+def _stored(scope: Scope, table: str, ids: Iterable[int]) -> list[dict[str, Any]]:
+    """Return the rows of a table by key, with times as text."""
+    columns = _COLUMNS[table]
+    key, names = columns[0].partition(" ")[0], [one.rpartition(" ")[2] for one in columns]
+    found = execute(
+        f"SELECT {', '.join(columns)} FROM {table} WHERE {key} IN (SELECT value FROM json_each(?)) "
+        f"AND +organization_id = ? ORDER BY {key}",
+        (_json(ids), scope.organization_id),
+    )
+    rows = [dict(zip(names, values, strict=True)) for values in found]
+    return [{**row, **{name: moment(row[name]) for name in _TIMES & row.keys()}} for row in rows]
 
 
 def records(scope: Scope, table: str, ids: Iterable[int]) -> list[Line]:
     """Return assets or locations with their tags. A deleted record keeps its row, since its history does."""
-    ids_json, columns = _json(ids), _COLUMNS[table]
-    rows = execute(
-        f"SELECT {', '.join(columns)} FROM {table} WHERE id IN (SELECT value FROM json_each(?)) "
-        "AND +organization_id = ? ORDER BY id",
-        (ids_json, scope.organization_id),
-    )
     tags: dict[int, list[Line]] = {}
     for tag_id, record_id, tag_type, value in execute(
         f"SELECT id, {table}_id, tag_type, value FROM tag WHERE {table}_id IN (SELECT value FROM json_each(?)) "
         "AND deleted_at IS NULL ORDER BY id",
-        (ids_json,),
+        (_json(ids),),
     ):
         shown = {"id": tag_id, "asset_id": None, "location_id": None, f"{table}_id": record_id}
         tags.setdefault(record_id, []).append(put("tag", {**shown, "type": tag_type, "value": value}))
     lines = []
-    for values in rows:
-        row: dict[str, Any] = dict(zip(columns, values, strict=True))
-        row.update({name: moment(row[name]) for name in _TIMES}, is_active=bool(row["is_active"]))
+    for row in _stored(scope, table, ids):
+        row["is_active"] = bool(row["is_active"])
         if "metadata" in row:
             row["metadata"] = json_text.raw_or_none(row["metadata"])
         lines += [put(table, row), delete("tag", **{f"{table}_id": row["id"]}), *tags.get(row["id"], ())]
@@ -109,48 +104,18 @@ def records(scope: Scope, table: str, ids: Iterable[int]) -> list[Line]:
 
 def passages(scope: Scope, owners: dict[int, int | None]) -> list[Line]:
     """Return passages by number. Of a deleted one, the value is its organization."""
-    rows = execute(
-        "SELECT no, door_id, asset_id, at, direction, confidence, since, until, decided_at, revision, site_no, "
-        "asset_id IN (SELECT asset_id FROM tracked_person) FROM passage WHERE no IN (SELECT value FROM json_each(?)) "
-        "AND organization_id = ? ORDER BY no",
-        (_json(owners), scope.organization_id),
-    ).fetchall()
-    shown = {row[0] for row in rows}
-    gone = [no for no, owner in owners.items() if no not in shown and owner == scope.organization_id]
-    lines = [delete("passage", id=no) for no in gone]
-    for (
-        no,
-        door_id,
-        asset_id,
-        at,
-        direction,
-        confidence,
-        since,
-        until,
-        decided_at,
-        revision,
-        site_no,
-        is_person,
-    ) in rows:
-        if not scope.has_site(site_no):
+    rows = _stored(scope, "passage", owners)
+    gone = owners.keys() - {row["id"] for row in rows}
+    lines = [delete("passage", id=no) for no in owners if no in gone and owners[no] == scope.organization_id]
+    for row in rows:
+        is_person = row.pop("is_person")
+        if not scope.has_site(row["site_id"]):
             continue
         if is_person and scope.hides_people:
-            lines.append(delete("passage", id=no))
-            continue
-        row = {
-            "id": no,
-            "door_id": door_id,
-            "asset_id": asset_id,
-            "at": moment(at),
-            "direction": DIRECTIONS[direction],
-            "confidence": confidence / 1000,
-            "since": moment(since),
-            "until": moment(until),
-            "decided_at": moment(decided_at),
-            "revision": revision,
-            "site_id": site_no,
-        }
-        lines.append(put("passage", row))
+            lines.append(delete("passage", id=row["id"]))
+        else:
+            converted = {"direction": DIRECTIONS[row["direction"]], "confidence": row["confidence"] / 1000}
+            lines.append(put("passage", {**row, **converted}))
     return lines
 
 

@@ -55,6 +55,7 @@ JOINS_POSITIONS = {
     "tracking.shown_positions": "the positions that lists show; those of people only to who may see them",
     "events.detection": "compares all positions with the reported ones",
     "rules.engine": "begins with the locations of all assets",
+    "rules.conditions": "the last location of an asset that has not been seen",
     "rules.states": "lists the assets of a location, and those not seen since",
 }
 POSITION = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+position\b")
