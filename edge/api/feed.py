@@ -6,11 +6,10 @@ Decision record: web/manual/decisions/open-feed.md
 
 from __future__ import annotations
 
-import gzip
-
 from flask import Blueprint, Flask, Response, request
 
 from edge.api import bearer
+from edge.api.compression import FEED_TYPE
 from edge.api.envelope import ApiError
 from edge.errors import NotFound
 from edge.feed import cursors, pages
@@ -27,7 +26,6 @@ bearer.add_errors(blueprint)
 
 _PARAMETERS = {"cursor", "site"}
 _PAGE_MEMORY = 24 * MB  # rows with 4 MB of metadata, their lines, and the compressed copy
-_LEVEL = 4
 START_AGAIN = "Omit the cursor to start again with a copy"
 
 
@@ -44,7 +42,7 @@ def changes() -> Response:
 def _changes(principal: Principal) -> Response:
     bearer.check_names(_PARAMETERS)
     if request.method == "HEAD":
-        return Response(content_type="application/x-ndjson")
+        return Response(content_type=FEED_TYPE)
     with WORK.holding(_PAGE_MEMORY, principal.subject):
         try:
             return _response(_page(principal))
@@ -74,9 +72,4 @@ def _site(organization_id: int, code: str) -> int:
 def _response(page: Page) -> Response:
     end = {"op": "cursor", "cursor": page.cursor.text, "more": page.has_more}
     content = b"".join(json_text.encode(line) + b"\n" for line in (*page.lines, end))
-    response = Response(content, content_type="application/x-ndjson", headers={"Cache-Control": "no-store"})
-    response.vary.add("Accept-Encoding")
-    if request.accept_encodings["gzip"] > 0 and "Accept-Encoding" in request.headers:
-        response.set_data(gzip.compress(content, _LEVEL, mtime=0))
-        response.headers["Content-Encoding"] = "gzip"
-    return response
+    return Response(content, content_type=FEED_TYPE, headers={"Cache-Control": "no-store"})

@@ -130,7 +130,7 @@ def print_asset_label(organization_id: int, places: Sequence[int], name: str, ex
     nearest = printers.nearest_printer(organization_id, places)
     if nearest is None:
         return False
-    label = Label(name, external_key, record_links.asset_link(external_key))
+    label = Label(name, external_key, record_links.link("asset", external_key))
     paper = PAPERS[nearest.paper]  # a single label does not wait for documents that others draw
     check_fit([label], paper, Code.QR, nearest.dots_per_mm)
     document = labels_zpl([label], paper, Code.QR, nearest.dots_per_mm)
@@ -177,7 +177,7 @@ def set_label_printer() -> Answer:
 @administrators.post("/labels/printer/test")
 def print_test_label() -> Answer:
     chosen_printer = printers.find_printer(organization_id()) or abort(404)
-    label = Label(gettext("Label printer test"), "TEST-0001", record_links.asset_link("TEST-0001"))
+    label = Label(gettext("Label printer test"), "TEST-0001", record_links.link("asset", "TEST-0001"))
     paper, dots_per_mm = PAPERS[chosen_printer.paper], chosen_printer.dots_per_mm
     try:
         _send(chosen_printer, labels_zpl([label], paper, Code.QR, dots_per_mm))
@@ -197,10 +197,10 @@ def _labels() -> list[Label]:
         top = request.values.get("location", 0, type=whole)
         chosen = location_board.inside(branches, top) if top else branches
         return [
-            Label(branch.name, branch.external_key, record_links.location_link(branch.external_key))
+            Label(branch.name, branch.external_key, record_links.link("location", branch.external_key))
             for branch in chosen[:MOST]
         ]
-    return [Label(row.name, row.external_key, record_links.asset_link(row.external_key)) for row in _assets()]
+    return [Label(row.name, row.external_key, record_links.link("asset", row.external_key)) for row in _assets()]
 
 
 def _assets() -> Sequence[board.BoardRow]:

@@ -26,14 +26,9 @@ def has_no_address() -> bool:
     return is_loopback(address())
 
 
-def asset_link(external_key: str) -> str:
-    """Return the content of the QR code on an asset's label."""
-    return external_key if has_no_address() else f"{address()}/a/{external_key}"
-
-
-def location_link(external_key: str) -> str:
-    """Return the content of the QR code on a location's label."""
-    return external_key if has_no_address() else f"{address()}/l/{external_key}"
+def link(kind: str, external_key: str) -> str:
+    """Return the content of the QR code on the label of an asset or location."""
+    return external_key if has_no_address() else f"{address()}/{kind[0]}/{external_key}"
 
 
 def page(name: str, key: str, link: str, back: str) -> str:

@@ -44,16 +44,11 @@ class AssetRow(NamedTuple):
     tags: Sequence[TagRow] = ()
 
 
-_FIELDS = AssetRow._fields[:-1]
 _LONG_METADATA = 4096  # characters; lists fetch longer metadata in a second query
 # Parsing 200 assets with 64 KB each as one JSON text would block all other threads for 30 to 60 ms.
 _SHORT_METADATA = f"iif(length(a.metadata) > {_LONG_METADATA}, NULL, a.metadata)"
 # As a row and in an answer. With one character beyond ASCII, each may take four bytes.
 _SIZE_IN_MEMORY = "ifnull(sum(length(metadata) * iif(length(CAST(metadata AS BLOB)) > length(metadata), 6, 3)), 0)"
-INSERT_ASSET = (
-    f"INSERT INTO asset ({', '.join(_FIELDS)}, organization_id, key_number) "
-    f"VALUES ({', '.join('?' * (len(_FIELDS) + 2))})"
-)
 
 
 def _charge_metadata(actor: Actor, current: AssetRow | None, columns: dict[str, Any]) -> None:
@@ -67,13 +62,13 @@ KIND = Kind(
     AssetRow,
     "a",
     "asset a",
-    {field: f"a.{field}" for field in _FIELDS},
+    {field: f"a.{field}" for field in AssetRow._fields[:-1]},
     {"is_active": True, "metadata": "{}"},
     _charge_metadata,
     listed={"metadata": _SHORT_METADATA},
     guard=former_people.kept,
 )
-subject_of, audit_fields = KIND.subject, KIND.audited
+subject_of = KIND.subject
 create, get, patch, rename, edit, delete = KIND.create, KIND.get, KIND.patch, KIND.rename, KIND.edit, KIND.delete
 attach_tag, detach_tag = KIND.attach_tag, KIND.detach_tag
 
@@ -98,7 +93,7 @@ def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow], reserve:
     return [row if row.metadata is not None else row._replace(metadata=metadata_by_id[row.id]) for row in rows]
 
 
-_GET_ANY = f"SELECT {', '.join(_FIELDS)} FROM asset WHERE id = ? AND organization_id = ?"
+_GET_ANY = f"SELECT {', '.join(KIND.columns)} FROM asset WHERE id = ? AND organization_id = ?"
 _TAGS = "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS ? ORDER BY id"
 
 

@@ -6,18 +6,19 @@ Each row creates a record or changes the record with its key.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, acting
 from edge.errors import Conflict, EdgeError
-from edge.records import assets, csv_import_assets, locations, lookup
+from edge.records import assets, import_drafts, locations, lookup
 from edge.records.assets import AssetRow
-from edge.records.csv_import_assets import AssetPlan
 from edge.records.external_keys import MILLISECOND, check_window
+from edge.records.import_drafts import Plan
 from edge.records.kept_elsewhere import check_home
 from edge.records.locations import LocationRow
+from edge.records.record import Kind
 from edge.records.tags import NewTag, TagRow, is_taken
 from edge.texts import N_, fill, joined
 from edge.validation import strict_json, values
@@ -25,6 +26,7 @@ from edge.validation.imported_rows import collected, messages_of
 from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import number_of_tags
 
+KINDS: Mapping[str, Kind[Any]] = {"asset": assets.KIND, "location": locations.KIND}
 MAX_TAKEN_TAGS = 5  # listed per row
 ROOT = ""  # parent key of a location that gets no parent
 
@@ -62,7 +64,7 @@ class _CheckedRow(NamedTuple):
     """The outcome of a row before anything is written. `plan` is None if nothing would be written."""
 
     outcome: Outcome
-    plan: AssetPlan | None = None
+    plan: Plan | None = None
 
 
 class _Above(NamedTuple):
@@ -103,20 +105,17 @@ def write_records(actor: Actor, kind: str, records: Sequence[NewRecord]) -> list
 
     The rows must follow those written before, because the parent of a location may be in an earlier row.
     """
-    with acting(actor) as act:
-        if kind == "asset":
-            return _write_assets(act, records)
-        above = _Above(set(), set())
-        # Each row is checked after those above it are written: the parent may be one of them.
-        rows = ((record, _check_row(act.organization_id, kind, record, above)) for record in records)
-        return [_write_location(actor, record, checked) for record, checked in rows]
-
-
-def _write_assets(act: Act, records: Sequence[NewRecord]) -> list[Outcome]:
     above = _Above(set(), set())
-    checked = [_check_row(act.organization_id, "asset", record, above) for record in records]
-    drafts = csv_import_assets.prepare(act.organization_id, [row.plan for row in checked if row.plan])
-    csv_import_assets.write(act, drafts)
+    # A location is written before the next row is checked: it may be the parent.
+    parts = [records] if kind == "asset" else [[record] for record in records]
+    with acting(actor) as act:
+        return [outcome for part in parts for outcome in _write_some(act, kind, part, above)]
+
+
+def _write_some(act: Act, kind: str, records: Sequence[NewRecord], above: _Above) -> list[Outcome]:
+    checked = [_check_row(act.organization_id, kind, record, above) for record in records]
+    drafts = import_drafts.prepare(act, KINDS[kind], [row.plan for row in checked if row.plan])
+    import_drafts.write(act, KINDS[kind], drafts)
     keys = (draft.after.external_key for draft in drafts)  # including generated ones
     return [row.outcome._replace(external_key=next(keys)) if row.plan else row.outcome for row in checked]
 
@@ -136,10 +135,10 @@ def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above
     if faults:
         return _faulty(record, joined(faults))
     changes, new_tags, detached, cleared = difference
-    plan = AssetPlan(record.external_key, cast(Any, row), changes, new_tags, detached)
+    plan = Plan(record.external_key, row, changes, new_tags, detached)
     if row is None:
         return _CheckedRow(Outcome(record.line, record.external_key or "", "created"), plan)
-    if not (changes or new_tags or detached or _is_moved(row, record)):
+    if not (changes or new_tags or detached):
         return _CheckedRow(Outcome(record.line, row.external_key, "unchanged"))
     try:
         check_home(row.id)
@@ -185,35 +184,8 @@ def _faulty(record: NewRecord, reason: str) -> _CheckedRow:
 
 
 def _find(organization_id: int, kind: str, external_key: str | None) -> AssetRow | LocationRow | None:
-    by_key = lookup.asset_by_key if kind == "asset" else lookup.location_by_key
-    match = by_key(organization_id, external_key) if external_key else None
-    return (assets if kind == "asset" else locations).get(organization_id, match.id) if match else None
-
-
-def _write_location(actor: Actor, record: NewRecord, checked: _CheckedRow) -> Outcome:
-    """Create or change a location. Raises EdgeError."""
-    plan, outcome = checked.plan, checked.outcome
-    if plan is None:
-        return outcome
-    row = cast(LocationRow | None, plan.existing)
-    if row is None:
-        fields = {**plan.changes, "parent_external_key": record.parent_key or None}
-        new = locations.create(actor, external_key=record.external_key, tags=record.tags, **fields)
-        return outcome._replace(external_key=new.external_key)
-    moved = {"parent_external_key": record.parent_key or None} if _is_moved(row, record) else {}
-    if plan.changes or moved:
-        locations.patch(actor, row.id, {**plan.changes, **moved})
-    for old in plan.detached:
-        locations.detach_tag(actor, row.id, old.id)
-    for tag in plan.new_tags:
-        locations.attach_tag(actor, row.id, tag)
-    return outcome
-
-
-def _is_moved(row: AssetRow | LocationRow, record: NewRecord) -> bool:
-    if record.parent_key is None or not isinstance(row, LocationRow):
-        return False
-    return record.parent_key != (row.parent_external_key or ROOT)
+    match = lookup.by_key(kind, organization_id, external_key) if external_key else None
+    return KINDS[kind].get(organization_id, match.id) if match else None
 
 
 def _difference(row: AssetRow | LocationRow | None, record: NewRecord) -> _Difference:
@@ -222,15 +194,17 @@ def _difference(row: AssetRow | LocationRow | None, record: NewRecord) -> _Diffe
     if record.properties is not None:
         saved = given.get("metadata") or (row.metadata if isinstance(row, AssetRow) else "{}")
         given["metadata"] = _with_properties(saved, record.properties)
+    parent = {} if record.parent_key is None else {"parent_external_key": record.parent_key or None}
     if row is None:
-        return _Difference(given, record.tags, [])
+        return _Difference(given | parent, record.tags, [])
     changes = {name: value for name, value in given.items() if not _is_same(name, value, getattr(row, name))}
     attached, listed = {(tag.tag_type, tag.value) for tag in row.tags}, set(record.tags)
     detached = [
         tag for tag in row.tags if tag.tag_type in record.exact_tags and NewTag(tag.tag_type, tag.value) not in listed
     ]
     cleared = sum(value in (None, "{}") for value in changes.values())
-    return _Difference(changes, [tag for tag in record.tags if tuple(tag) not in attached], detached, cleared)
+    moved = {name: key for name, key in parent.items() if key != getattr(row, name)}
+    return _Difference(changes | moved, [tag for tag in record.tags if tuple(tag) not in attached], detached, cleared)
 
 
 def _with_properties(metadata: str, properties: Mapping[str, str | None]) -> str:

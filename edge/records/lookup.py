@@ -22,9 +22,14 @@ class RecordRef(NamedTuple):
     name: str
 
 
+def by_key(kind: str, organization_id: int, external_key: str) -> RecordRef | None:
+    """Return the live asset or location with exactly this key, or None."""
+    return _one(kind, organization_id, "external_key = ?", external_key)
+
+
 def asset_by_key(organization_id: int, external_key: str) -> RecordRef | None:
     """Return the live asset with exactly this key, or None."""
-    return _one("asset", organization_id, "external_key = ?", external_key)
+    return by_key("asset", organization_id, external_key)
 
 
 def asset_by_id(organization_id: int, asset_id: int) -> RecordRef | None:
@@ -34,7 +39,7 @@ def asset_by_id(organization_id: int, asset_id: int) -> RecordRef | None:
 
 def location_by_key(organization_id: int, external_key: str) -> RecordRef | None:
     """Return the live location with exactly this key, or None."""
-    return _one("location", organization_id, "external_key = ?", external_key)
+    return by_key("location", organization_id, external_key)
 
 
 def by_code(organization_id: int, code: str) -> RecordRef | None:
@@ -45,8 +50,7 @@ def by_code(organization_id: int, code: str) -> RecordRef | None:
     code = trimmed(code)
     kind, key = label_key(code)
     if kind:
-        exact = _one(kind, organization_id, "external_key = ?", key)
-        return exact or _by_key_in_any_case((kind,), organization_id, key)
+        return by_key(kind, organization_id, key) or _by_key_in_any_case((kind,), organization_id, key)
     return (
         _by_tag(organization_id, code)
         or asset_by_key(organization_id, code)

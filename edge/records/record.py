@@ -85,6 +85,11 @@ class Kind(Generic[Row]):
     affected: Callable[[int], int] = lambda _: 0
 
     @cached_property
+    def stored(self) -> list[str]:
+        """Columns of its table that are fields of a row."""
+        return [column for column in self.columns if column != "parent_external_key"]
+
+    @cached_property
     def source(self) -> Source:
         """Table and columns of lists."""
         columns = list({**self.columns, **self.listed}.values())
@@ -97,6 +102,10 @@ class Kind(Generic[Row]):
         live = f"{self.alias}.organization_id = ? AND {self.alias}.deleted_at IS NULL"
         return f"SELECT {columns} FROM {self.tables} WHERE {live}"
 
+    @cached_property
+    def _select_one(self) -> str:
+        return f"{self.select_live} AND {self.alias}.id = ?"
+
     def row_of(self, selected: Sequence[Any]) -> Row:
         """Return the row of what `select_live` selects."""
         row: Row = self.row._make((*selected[:-1], tags.from_json(selected[-1])))
@@ -104,7 +113,7 @@ class Kind(Generic[Row]):
 
     def get(self, organization_id: int, record_id: int) -> Row:
         """Return a live record, also outside its window. Raises NotFound."""
-        row = execute(f"{self.select_live} AND {self.alias}.id = ?", (organization_id, record_id)).fetchone()
+        row = execute(self._select_one, (organization_id, record_id)).fetchone()
         if row is None:
             raise NotFound(f"{self.owner} not found")
         return self.row_of(row)

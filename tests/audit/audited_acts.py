@@ -169,7 +169,7 @@ NOT_AUDITED = {
         "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
         "kinds.Kind", "connection.insert", "connection.update",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags",
-        "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags",
+        "import_drafts.prepare", "import_drafts.write", "dismissals.forget_tags",
         "search.index_record", "search.index_records", "tagging.attach_all",
         "tagging.attach_prepared", "tags.add_all", "tags.add_prepared",
         "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",

@@ -12,7 +12,7 @@ from edge.database.connection import execute
 from edge.errors import Conflict
 from edge.people import people
 from edge.people.people import Role
-from edge.records import csv_import
+from edge.records import csv_import, import_drafts
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
 from edge.tracking import deletion
@@ -80,14 +80,14 @@ def test_a_kill_while_rows_are_stored_changes_nothing_and_says_so(ed: Actor, mon
 
 
 def test_a_row_that_fails_is_left_out_and_others_are_written(ed: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    attach = csv_import.csv_import_assets.write
+    attach = import_drafts.write
 
-    def fail(act: object, drafts: list[csv_import.csv_import_assets.Draft]) -> None:
+    def fail(act: object, kind: object, drafts: list[import_drafts.Draft]) -> None:
         if any(draft.after.external_key == "K-7" for draft in drafts):
             raise RuntimeError("broken")
-        attach(act, drafts)  # type: ignore[arg-type]
+        attach(act, kind, drafts)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(csv_import.csv_import_assets, "write", fail)
+    monkeypatch.setattr(import_drafts, "write", fail)
     job_id = imports.start(ed, "asset", ROWS, len(ROWS))
     slices.run_jobs(lambda _: False)
     job = bulk_jobs.find_job(ed.organization_id, job_id)

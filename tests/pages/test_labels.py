@@ -405,5 +405,5 @@ def test_labels_never_lead_a_phone_to_itself(sign_in_as: SignIn, app: Flask, sit
 def test_the_content_of_the_code_on_a_label(app: Flask, own_address: str | None, kind: str, held: str) -> None:
     change(app, http_public_url="", own_address=own_address)
     with app.test_request_context(base_url="http://127.0.0.1:8080"):
-        link = record_links.asset_link("K-1") if kind == "asset" else record_links.location_link("K-1")
+        link = record_links.link(kind, "K-1")
     assert link == held

@@ -1,24 +1,24 @@
-"""Page of an asset, and the link in the QR code of its label."""
+"""Page of an asset."""
 
 from __future__ import annotations
 
 import secrets
 from typing import Any
 
-from flask import Response, abort, jsonify, redirect, render_template, request
+from flask import Response, jsonify, render_template, request
 
 from edge import clock
 from edge.doors import passage_report
 from edge.errors import HistoryUnavailable
-from edge.pages import formatting, record_links
+from edge.pages import formatting
 from edge.pages.doors.doors import DIRECTIONS
 from edge.pages.forms import Errors, search_text, whole
-from edge.pages.guard import Answer, current_session, viewers
+from edge.pages.guard import current_session, viewers
 from edge.pages.polling import fragment
 from edge.pages.tracking import timeline
 from edge.pages.tracking.floor_plans import marker_of
 from edge.pages.translation import gettext
-from edge.records import asset_notes, asset_photos, assets, loans, lookup, metadata_fields
+from edge.records import asset_notes, asset_photos, assets, loans, metadata_fields
 from edge.records.assets import AssetRow
 from edge.records.kept_elsewhere import home_name
 from edge.tracking import asset_values, board, carriers, lost_assets, report, shown_positions
@@ -123,23 +123,9 @@ def why_asset(asset_id: int) -> str:
     )
 
 
-@viewers.get("/assets/<int:asset_id>/label", manual="office#labels")
-def asset_label(asset_id: int) -> str:
-    asset = assets.get(current_session().organization_id, asset_id)
-    link = record_links.asset_link(asset.external_key)
-    return record_links.page(asset.name, asset.external_key, link, f"/assets/{asset_id}")
-
-
 @viewers.get("/assets/suggested")
 def suggested_assets() -> Response:
     """Return a few matches for an input field."""
     q = search_text(request.args.get("q", ""))
     rows = board.board(current_session().organization_id, BoardFilter(q), limit=SUGGESTED).rows if q else []
     return jsonify(assets=[[row.external_key, row.name] for row in rows])
-
-
-@viewers.get("/a/<external_key>")
-def labelled_asset(external_key: str) -> Answer:
-    """Redirect from the link in the QR code of a label."""
-    asset = lookup.asset_by_key(current_session().organization_id, external_key) or abort(404)
-    return redirect(f"/assets/{asset.id}", 303)

@@ -1,14 +1,15 @@
-"""Creation, editing and retirement of assets and locations and of their tags, by the rules of the API."""
+"""Creation, editing and retirement of assets and locations, their tags and labels, by the rules of the API."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from flask import abort, render_template, request
+from flask import abort, redirect, render_template, request
 
 from edge.epcis import places
 from edge.errors import Conflict
+from edge.pages import record_links
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import (
@@ -22,13 +23,13 @@ from edge.pages.forms import (
     text,
     values_of,
 )
-from edge.pages.guard import Answer, actor, current_session, editors
+from edge.pages.guard import Answer, actor, current_session, editors, viewers
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
 from edge.pages.records.kept_elsewhere import home_editors
 from edge.pages.translation import gettext, translated
 from edge.readers.antenna_kinds import kind_of_location
-from edge.records import assets, locations, metadata_fields
+from edge.records import assets, locations, lookup, metadata_fields
 from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.record import Changes, Kind
@@ -220,6 +221,18 @@ def _register(form: Form) -> None:
     def again(errors: Errors, **ids: int) -> str:
         return _page(form, errors, form.row(*ids.values()) if ids else None)
 
+    def label(**ids: int) -> str:
+        row = form.row(*ids.values())
+        link = record_links.link(owner, row.external_key)
+        return record_links.page(row.name, row.external_key, link, f"{every}/{row.id}")
+
+    def labelled(external_key: str) -> Answer:
+        """Redirect from the link in the QR code of a label."""
+        record = lookup.by_key(owner, current_session().organization_id, external_key) or abort(404)
+        return redirect(f"{every}/{record.id}", 303)
+
+    add(viewers.get(f"{one}/label", "office#labels"), "label", label)
+    add(viewers.get(f"/{owner[0]}/<external_key>"), "labelled", labelled)
     add(editors.get(f"{every}/new", manual), "new_form", lambda: again({}))
     add(editors.post(f"{every}/new", again=again), "new", once(lambda: _new(form)))
     add(home_editors.get(f"{one}/edit", manual), "edit_form", lambda **ids: again({}, **ids))

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Response, abort, redirect, render_template, request
+from flask import Response, render_template, request
 
 from edge import clock
 from edge.errors import HistoryUnavailable
-from edge.pages import record_links
 from edge.pages.forms import search_text
-from edge.pages.guard import Answer, current_session, viewers
+from edge.pages.guard import current_session, viewers
 from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
 from edge.pages.tracking import history_notes
 from edge.pages.tracking.floor_plans import marker_of
 from edge.pages.translation import gettext
-from edge.records import loans, locations, lookup
+from edge.records import loans, locations
 from edge.records.kept_elsewhere import home_name
 from edge.records.locations import LocationRow
 from edge.services import services
@@ -114,17 +113,3 @@ def _passages(organization_id: int, location_id: int) -> list[Passage] | None:
         return flows.passages(organization_id, location_id, clock.midnight(services().zone))
     except HistoryUnavailable:
         return None
-
-
-@viewers.get("/locations/<int:location_id>/label", manual="office#labels")
-def location_label(location_id: int) -> str:
-    location = locations.get(current_session().organization_id, location_id)
-    link = record_links.location_link(location.external_key)
-    return record_links.page(location.name, location.external_key, link, f"/locations/{location_id}")
-
-
-@viewers.get("/l/<external_key>")
-def labelled_location(external_key: str) -> Answer:
-    """Redirect from the link in the QR code of a label."""
-    location = lookup.location_by_key(current_session().organization_id, external_key) or abort(404)
-    return redirect(f"/locations/{location.id}", 303)
