@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from typing import NamedTuple
 
-from edge.database.connection import execute
+from edge.database.connection import database, execute
 
 
 class Count(NamedTuple):
@@ -33,6 +35,15 @@ def scans_by_people() -> int:
 def scanned_assets() -> int:
     """Return how many assets were scanned by people."""
     return _number("SELECT count(DISTINCT asset_id) FROM handheld_scan")
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """Return the number of instructions that SQLite needed in this thread."""
+    steps = count()
+    database.connection().set_progress_handler(lambda: next(steps) < 0, 1)
+    work()
+    database.connection().set_progress_handler(None, 1)
+    return next(steps)
 
 
 def _number(sql: str) -> int:

@@ -24,7 +24,7 @@ DISK_NEARLY_FULL = N_(
 MB = 1024 * 1024
 ROW_BYTES = 500  # bytes of a small record with its indexes and audit entry
 ENTRY_BYTES = 250  # bytes of an audit entry with its indexes, without its detail
-LINE_BYTES = 100  # bytes of one row of a stock-take or expected list
+LINE_BYTES = 100  # bytes of one row of a stock-take or expected list, or of history of an asset on a carrier
 LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
 _of_caller = Buckets(burst=200 * MB, per_second=20 * MB / 3600)
 _of_key = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)  # a program may import all records with their metadata

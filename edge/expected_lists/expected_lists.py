@@ -24,7 +24,6 @@ from edge.tracking import carriers, tracked_people
 from edge.validation import values
 
 MOST_ITEMS = 5_000  # in a list
-MOST_SURPLUS = 5_000  # lines of a signed list; the counts in the audit include the others
 MOST_FAULTS = 20  # codes that an error names
 
 
@@ -55,20 +54,21 @@ class ExpectedList(NamedTuple):
 
 
 class State(NamedTuple):
-    """A list with its lines: current ones, or those that were signed off."""
+    """A list with its lines: current ones, or those that were signed off. `more`: number of surplus without a line."""
 
     one: ExpectedList
     lines: Sequence[Line]
+    more: int = 0
 
     @property
     def version(self) -> str:
-        return version_of(self.lines)
+        return version_of(self.lines, self.more)
 
     def of(self, result: str) -> list[Line]:
         return [line for line in self.lines if line.result == result]
 
     def count(self, result: str) -> int:
-        return sum(line.result == result for line in self.lines)
+        return sum(line.result == result for line in self.lines) + (self.more if result == "surplus" else 0)
 
     @property
     def expected(self) -> int:
@@ -139,13 +139,11 @@ def sign_off(actor: Actor, list_id: int, version: str) -> None:
             raise Conflict(N_("this list has been signed off already"))
         if state.version != version:
             raise Conflict(N_("the list changed while you looked at it. Check it again"))
-        dropped = set(state.of("surplus")[MOST_SURPLUS:])
-        lines = [line for line in state.lines if line not in dropped]
-        quotas.charge(actor, quotas.LINE_BYTES * len(lines), is_scan=True)
+        quotas.charge(actor, quotas.LINE_BYTES * len(state.lines), is_scan=True)
         execute_many(
             "INSERT INTO expected_line (list_id, no, result, asset_id, asset_key, name, how, seen_at, other) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(list_id, no, *line) for no, line in enumerate(lines)],
+            [(list_id, no, *line) for no, line in enumerate(state.lines)],
         )
         execute("DELETE FROM expected_item WHERE list_id = ?", (list_id,))
         execute(
@@ -228,7 +226,7 @@ def _state(one: ExpectedList) -> State:
     place = None
     if one.started_at is not None:
         place = Place(one.id, one.organization_id, one.door_id, one.direction, one.location_id, one.started_at)
-    return State(one, lines_of(place, items, one.organization_id))
+    return State(one, *lines_of(place, items, one.organization_id))
 
 
 def _check_place(

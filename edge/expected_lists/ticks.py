@@ -6,7 +6,7 @@ passages and undone scans therefore correct them, in any order of arrival.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from edge.validation import json_text
 
 RESULTS = ("missing", "wrong", "surplus", "ticked")
 COUNTED_FOR = 7 * clock.DAY  # after the start; bounds the passages of a list that nobody signs off
+MOST_SURPLUS = 5_000  # lines, and the same of wrong assets; others are only counted
 _HOW = ("carrier", "door", "scan")
 
 
@@ -43,6 +44,13 @@ class Line(NamedTuple):
     other: str
 
 
+class Lines(NamedTuple):
+    """The lines by result and name, and the number of surplus and wrong assets beyond `MOST_SURPLUS`."""
+
+    lines: list[Line]
+    more: int
+
+
 class _Seen(NamedTuple):
     """The newest evidence of an asset. `is_right` is False if it passed in the other direction."""
 
@@ -54,6 +62,10 @@ class _Seen(NamedTuple):
 # The rank of evidence orders it by time, then direction, then kind, so that rows in any order have the same maximum.
 _SEEN = """
 WITH item AS (SELECT asset_id FROM expected_item WHERE list_id = :list),
+elsewhere AS (
+    SELECT item.asset_id FROM expected_list other JOIN expected_item item ON item.list_id = other.id
+    WHERE other.organization_id = :organization AND other.id <> :list AND other.signed_at IS NULL
+),
 passed AS MATERIALIZED (
     SELECT asset_id, at, (at * 2 + (direction = :direction)) * 4 AS rank FROM passage INDEXED BY passage_of_door
     WHERE door_id = :door AND at >= :since AND at < :until AND direction IN (1, 2)
@@ -77,7 +89,7 @@ seen AS (
     WHERE load.asset_id IN (SELECT asset_id FROM item)
         AND load.asset_id NOT IN (SELECT asset_id FROM tracked_person)
 )
-SELECT asset_id, max(rank) FROM seen GROUP BY asset_id
+SELECT asset_id, max(rank), asset_id IN (SELECT asset_id FROM elsewhere) FROM seen GROUP BY asset_id ORDER BY asset_id
 """
 _CARRIERS = """
 SELECT DISTINCT load.carrier_id FROM json_each(:seen) pair JOIN carrier_load load ON load.carrier_id = pair.value ->> 0
@@ -97,14 +109,14 @@ WHERE asset.organization_id = ? ORDER BY asset.name, asset.id
 """
 
 
-def lines_of(place: Place | None, items: Sequence[int], organization_id: int) -> list[Line]:
-    """Return the lines by result and name. Without a place, the list has not started and all items are missing."""
-    seen = _evidence(place) if place else {}
+def lines_of(place: Place | None, items: Sequence[int], organization_id: int) -> Lines:
+    """Return the lines. Without a place, the list has not started and all items are missing."""
     expected = set(items)
+    seen, more = _evidence(place, expected) if place else ({}, 0)
     others: Mapping[int, str] = {}
     if place:
-        right = {asset_id: one for asset_id, one in seen.items() if one.is_right and asset_id not in expected}
-        strangers = right.keys() - _carriers_of_items(place, right)
+        unexpected = {asset_id: one for asset_id, one in seen.items() if asset_id not in expected}
+        strangers = unexpected.keys() - _carriers_of_items(place, unexpected)
         others = _other_lists(place, strangers)
         seen = {asset_id: one for asset_id, one in seen.items() if asset_id in expected or asset_id in strangers}
     rows = execute(_NAMES, (json_text.text(sorted(expected | seen.keys())), organization_id))
@@ -112,7 +124,7 @@ def lines_of(place: Place | None, items: Sequence[int], organization_id: int) ->
         _line(asset_id, key, name, asset_id in expected, seen.get(asset_id), others.get(asset_id))
         for asset_id, key, name in rows
     ]
-    return sorted(lines, key=lambda line: RESULTS.index(line.result))
+    return Lines(sorted(lines, key=lambda line: RESULTS.index(line.result)), more)
 
 
 def _line(asset_id: int, key: str, name: str, is_expected: bool, seen: _Seen | None, other: str | None) -> Line:
@@ -125,28 +137,34 @@ def _line(asset_id: int, key: str, name: str, is_expected: bool, seen: _Seen | N
     return Line(result, asset_id, key, name, seen.how, seen.at, other or "")
 
 
-def version_of(lines: Sequence[Line]) -> str:
+def version_of(lines: Sequence[Line], more: int) -> str:
     """Return a digest of lines, with which a sign-off names the result that was on the screen."""
-    return blake2b(repr(lines).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return blake2b(repr((lines, more)).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _evidence(place: Place) -> dict[int, _Seen]:
+def _evidence(place: Place, expected: Collection[int]) -> tuple[dict[int, _Seen], int]:
+    """Return the evidence of expected assets and of others that count as here, and the number of further others."""
     scope: list[int] = []
     if place.location_id is not None:
         scope = [place.location_id, *location_tree.visible_descendants(place.location_id, clock.now())]
     values = {
         "list": place.list_id,
+        "organization": place.organization_id,
         "door": place.door_id,
         "direction": place.direction,
         "since": place.since,
         "until": place.since + COUNTED_FOR,
         "scope": json_text.text(scope),
     }
-    evidence = {}
-    for asset_id, rank in execute(_SEEN, values):
+    evidence, numbers = {}, [0, 0]  # of surplus and of wrong assets
+    for asset_id, rank, is_wrong in execute(_SEEN, values):
         moment, how = divmod(rank, 4)
-        evidence[asset_id] = _Seen(moment // 2, bool(moment % 2), _HOW[how])
-    return evidence
+        one = _Seen(moment // 2, bool(moment % 2), _HOW[how])
+        if asset_id not in expected:
+            numbers[is_wrong] += one.is_right
+        if asset_id in expected or (one.is_right and numbers[is_wrong] <= MOST_SURPLUS):
+            evidence[asset_id] = one
+    return evidence, sum(max(0, number - MOST_SURPLUS) for number in numbers)
 
 
 def _carriers_of_items(place: Place, seen: Mapping[int, _Seen]) -> set[int]:

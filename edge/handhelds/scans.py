@@ -168,7 +168,7 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, is_accepted
         reason = loads.load_error(sender.organization_id, scan.onto, record.id, scan.observed_at)
         if reason:
             return _refuse(sender, scan, received_at, reason)
-    return _record(sender, scan, record, received_at)
+    return _record(sender, scan, record, received_at, is_accepted=is_accepted)
 
 
 def find(organization_id: int, scan: Submitted) -> RecordRef | None:
@@ -211,7 +211,7 @@ def _undo_load(row: StoredScan, asset_id: int, gap: int) -> None:
         loads.resume(row.organization_id, asset_id, row.observed_at)
 
 
-def _record(sender: Actor, scan: Submitted, asset: RecordRef, received_at: int) -> Answer:
+def _record(sender: Actor, scan: Submitted, asset: RecordRef, received_at: int, *, is_accepted: bool) -> Answer:
     was = board.whereabouts(sender.organization_id, asset.id)
     result = Result.AGAIN if _is_scanned_again(scan, asset.id) else Result.RECORDED
     seen = Scan(
@@ -225,7 +225,9 @@ def _record(sender: Actor, scan: Submitted, asset: RecordRef, received_at: int) 
         quality=Quality.HANDHELD,
     )
     seq = positions.record_by_person(seen)
-    carriers.follow([seen], gap=0)
+    carried = carriers.follow([seen], gap=0)
+    if not is_accepted:  # each has a row of history of its own
+        quotas.charge(sender, quotas.LINE_BYTES * len(carried), is_scan=True)
     ended_load = loads.unload(asset.id, scan.observed_at) if scan.is_off and scan.onto is None else None
     _store(sender, scan, result, received_at, asset_id=asset.id, seq=seq, ended_load=ended_load)
     if scan.onto is not None:

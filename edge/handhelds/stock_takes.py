@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from edge import clock
@@ -20,7 +22,7 @@ from edge.handhelds import accepted_scans
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.records import location_tree, lookup
-from edge.tracking import board, report
+from edge.tracking import board, carriers, report
 from edge.tracking.report import CurrentPosition
 
 MAX_EXPECTED = 20_000  # assets; the size of the copy on a device
@@ -148,7 +150,8 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
         if record and record.kind == "location":
             return Answer(submitted.id, Result.LOCATION, record=record)
         was = board.whereabouts(sender.organization_id, record.id) if record else None
-        quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
+        carried = carriers.all_on(record.id) if record else ()  # they move with it at the sign-off
+        quotas.charge(sender, quotas.ROW_BYTES + quotas.LINE_BYTES * len(carried), is_scan=True)
         execute(
             "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
             "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -233,8 +236,8 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
         if _find_open(sender.organization_id, stock_take_id) is None:
             return True
         execute_many(
-            "UPDATE stock_take_scan SET asset_id = ? WHERE stock_take_id = ? AND code = ? AND asset_id IS NULL",
-            [(asset_id, stock_take_id, code) for code, asset_id in found],
+            "UPDATE stock_take_scan SET asset_id = ? WHERE id = ? AND stock_take_id = ? AND asset_id IS NULL",
+            [(asset_id, scan_id, stock_take_id) for scan_id, asset_id in found],
         )
         lines = (
             _current_lines(sender.organization_id, take)
@@ -428,12 +431,17 @@ WHERE asset.id NOT IN (SELECT asset_id FROM tracked_person)
 
 
 def _found_meanwhile(organization_id: int, stock_take_id: str) -> list[tuple[str, int]]:
-    """Look up the unknown codes again, because some may have been attached to assets since they were scanned."""
+    """Return the scans of unknown codes that have been attached since, with their assets."""
     unknown = execute(
-        "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL", (stock_take_id,)
-    )
-    records = ((code, lookup.by_code(organization_id, code)) for (code,) in unknown.fetchall())
-    return [(code, record.id) for code, record in records if record and record.kind == "asset"]
+        "SELECT code, id FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL ORDER BY code",
+        (stock_take_id,),
+    ).fetchall()
+    found: list[tuple[str, int]] = []
+    for code, scans in groupby(unknown, itemgetter(0)):
+        record = lookup.by_code(organization_id, code)
+        if record and record.kind == "asset":
+            found += [(scan_id, record.id) for _, scan_id in scans]
+    return found
 
 
 def _classify(

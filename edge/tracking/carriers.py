@@ -43,7 +43,7 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
     Returns False if the carrier does not exist or is itself on the asset.
     """
     with writing():
-        if not _may_carry(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
+        if not _may_carry(actor.organization_id, carrier_id) or carrier_id in {asset_id, *all_on(asset_id)}:
             return False
         known = execute("SELECT 1 FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", (asset_id, at)).fetchone()
         if known is None:
@@ -275,7 +275,7 @@ def _left_at(scan: Scan, one: Carried, carrier: CurrentPosition, own: CurrentPos
     return own.last_seen_at if own.location_id != carrier.location_id or is_ahead else None
 
 
-def _all_on(asset_id: int) -> Sequence[int]:
+def all_on(asset_id: int) -> Sequence[int]:
     """Return all assets on an asset, directly or indirectly."""
     sql = """
     WITH RECURSIVE below (id) AS (

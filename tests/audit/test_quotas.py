@@ -24,7 +24,7 @@ from edge.people.people import Role
 from edge.rate_limits import Buckets
 from edge.records import assets, csv_import, locations
 from edge.records.tags import NewTag
-from edge.tracking import floor_plans
+from edge.tracking import carriers, floor_plans
 from tests.conftest import Cast
 
 BURST = 20_000.0  # bytes
@@ -121,6 +121,26 @@ def test_every_way_to_add_data_is_limited(cast: Cast, ada: Actor) -> None:
     for name, add in ways_to_add(ada, place):
         quotas.forget()
         assert until_refused(add) < 100, name
+
+
+@pytest.mark.usefixtures("small")
+def test_assets_that_move_with_a_carrier_count_for_each_scan_of_it(cast: Cast, ada: Actor) -> None:
+    """Regression: a scan of a full carrier wrote thousands of rows of history and counted as one."""
+    dock, rack = (locations.create(shell(cast.acme), name=name).id for name in ("Dock", "Rack"))
+    carrier, *load = (assets.create(shell(cast.acme), name=f"Asset {number}").id for number in range(51))
+    for number, asset_id in enumerate(load):
+        carriers.load(ada, carrier, asset_id, number + 1)
+    stock_takes.begin(ada, "stock-take-1", dock, with_sublocations=False, expected=[], started_at=1)
+
+    def scan(number: int) -> Submitted:
+        return Submitted(f"scan-{number:05}", "x", (dock, rack)[number % 2], clock.now(), asset_id=carrier)
+
+    key, most = assets.get(cast.acme, carrier).external_key, int(BURST / (quotas.ROW_BYTES + 50 * quotas.LINE_BYTES))
+    counted = until_refused(
+        lambda number: stock_takes.scan(ada, "stock-take-1", scan(number)._replace(code=key), clock.now())
+    )
+    quotas.forget()
+    assert until_refused(lambda number: scans.submit(ada, [scan(100 + number)], clock.now())) == counted == most
 
 
 @pytest.mark.usefixtures("small")

@@ -11,7 +11,7 @@ from edge.database.connection import execute
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
 from edge.errors import Conflict, Invalid, NotFound
-from edge.expected_lists import expected_lists, old_lists
+from edge.expected_lists import expected_lists, old_lists, ticks
 from edge.records import assets
 from edge.records.tags import NewTag
 from tests.conftest import Cast
@@ -127,12 +127,25 @@ def test_lists_and_items_are_bounded(yard: Yard, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_list_with_much_surplus_keeps_all_other_lines(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected_lists, "MOST_SURPLUS", 1)
-    list_id = yard.add_list(0)
-    for number in range(4):
+    """Regression: each look made a line for every asset that was seen there in seven days."""
+    monkeypatch.setattr(ticks, "MOST_SURPLUS", 1)
+    list_id, _ = yard.add_list(0), yard.add_list(4, is_started=False)
+    for number in range(5):
         yard.pass_door(number, 1)
+    state = yard.state(list_id)
+    assert [(result, len(state.of(result)), state.count(result)) for result in ("wrong", "surplus")] == [
+        ("wrong", 1, 1),
+        ("surplus", 1, 3),
+    ]
+    before = state.version
+    yard.pass_door(3, 2, Direction.IN)
+    assert yard.state(list_id).version != before
     yard.sign_off(list_id)
-    assert yard.results(list_id) == {"surplus": ["P-1"], "ticked": ["P-0"]}
+    assert {result: len(keys) for result, keys in yard.results(list_id).items()} == {
+        "wrong": 1,
+        "surplus": 1,
+        "ticked": 1,
+    }
 
 
 def test_only_lists_that_are_not_signed_can_be_removed(yard: Yard) -> None:

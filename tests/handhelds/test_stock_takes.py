@@ -8,7 +8,7 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor, shell
 from edge.database.connection import execute
-from edge.handhelds import scans, stock_takes
+from edge.handhelds import accepted_scans, scans, stock_takes
 from edge.handhelds.scans import Result, Submitted
 from edge.people import people
 from edge.people.people import Role
@@ -17,6 +17,7 @@ from edge.records.tags import NewTag
 from edge.tracking import lost_assets, positions, report
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
+from tests.observed import steps_of
 
 AT = 1_700_000_000 * clock.SECOND
 TAKE = "stock-take-1"
@@ -79,6 +80,17 @@ def test_a_code_that_was_attached_since_is_no_longer_unknown(cast: Cast, olga: A
     assert stock_takes.finish(olga, TAKE, AT + 9)
     assert [(line.result, line.how) for line in stock_takes.sheet(cast.acme, TAKE)] == [("here", "scan")]
     assert scans.stored("scan-1") is not None
+
+
+def test_a_sign_off_looks_at_each_code_that_was_attached_since_once(
+    cast: Cast, olga: Actor, dock: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepted_scans, "MOST_SECONDS", -1.0)  # the scans are recorded later
+    for number in range(400):
+        count(olga, f"BOX-{number}", dock, number)
+    assets.create(shell(cast.acme), name="Boxes", tags=[NewTag("barcode", f"BOX-{number}") for number in range(400)])
+    assert steps_of(lambda: stock_takes.finish(olga, TAKE, AT + 999)) < 250_000  # a look at all for each takes millions
+    assert len(stock_takes.sheet(cast.acme, TAKE)) == 1
 
 
 def test_a_lost_mark_has_the_time_of_the_action_not_of_its_arrival(cast: Cast, olga: Actor) -> None:

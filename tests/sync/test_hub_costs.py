@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from edge import clock
 from edge.audit import actors
 from edge.database import change_log
 from edge.database.change_log import Kind
-from edge.database.connection import database, execute, writing
+from edge.database.connection import execute, writing
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.errors import Unavailable
 from edge.people import people, sessions
@@ -23,6 +22,7 @@ from edge.sync import batch_format, hub
 from edge.sync.store import change_feed, clashes, incoming, mirrors, outgoing, refused_data, sites, state
 from edge.sync.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Needs, Origin, Patch, Stay, TrackState
 from tests.application import make_app
+from tests.observed import steps_of
 from tests.pages.conftest import Browser
 from tests.sync.world import EPOCH, Hub, SiteBox, apply_records
 
@@ -45,15 +45,6 @@ def location(number: int, parent: int, updated_at: int = EPOCH) -> LocationRecor
     return LocationRecord(
         *(number, parent, f"K-{number}", "Name", None, 1, EPOCH, None, EPOCH + number, updated_at, None, [])
     )
-
-
-def steps_of(work: Callable[[], object]) -> int:
-    """Return the number of instructions that SQLite needed."""
-    steps = count()
-    database.connection().set_progress_handler(lambda: next(steps) < 0, 1)
-    work()
-    database.connection().set_progress_handler(None, 1)
-    return next(steps)
 
 
 def test_a_record_costs_the_same_at_a_hub_with_many_assets(box: SiteBox) -> None:

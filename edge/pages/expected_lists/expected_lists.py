@@ -95,7 +95,7 @@ def show_expected_list(list_id: int) -> str:
 def expected_list_now(list_id: int) -> Response:
     """Return the counts and lines. The page polls this."""
     state = _state(list_id)
-    return fragment("expected_lists/_expected-list.html", (state.one, state.lines), **_labels(state))
+    return fragment("expected_lists/_expected-list.html", (state.one, state.lines, state.more), **_labels(state))
 
 
 @viewers.get("/expected-lists/<int:list_id>.csv")
