@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from paho.mqtt.matcher import MQTTMatcher
 
 from edge.formats.reads import UNREADABLE_ANTENNA, Malformed, Parsed, Parser, Read
 from edge.formats.registry import WITH_NAMES, parser_of
@@ -13,11 +16,7 @@ from edge.formats.status import parse_status
 from edge.ingest.sources import LONGEST_TOPIC, Source
 from edge.readers.readers import Route, readers_version, routes
 from edge.tracking.antenna_names import port_of, ports_by_name
-from edge.validation.topics import has_wildcard, matches
-
-# Limits of the cache of topics: a reader with a wildcard may publish on any number of topics, of any length.
-MAX_REMEMBERED = 10_000
-LONGEST_REMEMBERED = 200
+from edge.validation.topics import has_wildcard
 
 
 class Line(Struct, frozen=True):
@@ -54,8 +53,8 @@ class Router:
 
     def __init__(self) -> None:
         self._version = -1
-        self._lines: list[Line] = []
-        self._known: dict[str, Line | None] = {}
+        self._plain: dict[str, Line] = {}
+        self._with_wildcard: Any = MQTTMatcher()  # untyped; each line with its rank
         self.organizations = 0  # number of organizations with readers
 
     def refresh(self) -> None:
@@ -63,9 +62,13 @@ class Router:
         if version != self._version:
             ports = ports_by_name()
             all_routes = list(routes())
-            self._lines = [line for route in all_routes for line in _lines(route, ports.get(route.reader_id, {}))]
+            lines = [line for route in all_routes for line in _lines(route, ports.get(route.reader_id, {}))]
             self.organizations = len({route.organization_id for route in all_routes})
-            self._known = self._plain()
+            self._plain = {line.route.topic: line for line in lines if not has_wildcard(line.route.topic)}
+            self._with_wildcard = MQTTMatcher()
+            for rank, line in enumerate(lines):
+                if has_wildcard(line.route.topic):
+                    self._with_wildcard[line.route.topic] = (rank, line)
             self._version = version
 
     def forget(self) -> None:
@@ -73,19 +76,14 @@ class Router:
         self._version = -1
 
     def find(self, topic: str) -> Line | None:
-        """Return the reader with a matching filter. Filters never overlap, so there is at most one."""
-        line = self._known.get(topic)
-        if line is not None or topic in self._known:
-            return line
-        line = next((line for line in self._lines if matches(line.route.topic, topic)), None)
-        if len(topic) <= LONGEST_REMEMBERED:
-            if len(self._known) >= MAX_REMEMBERED:
-                self._known = self._plain()
-            self._known[topic] = line
-        return line
+        """Return the reader with a matching filter. Only those of one reader overlap: the first one counts.
 
-    def _plain(self) -> dict[str, Line | None]:
-        return {line.route.topic: line for line in self._lines if not has_wildcard(line.route.topic)}
+        A reader with a wildcard may publish on any number of topics, of any length, so none is remembered.
+        """
+        line = self._plain.get(topic)
+        if line is None:
+            _, line = min(self._with_wildcard.iter_match(topic), key=itemgetter(0), default=(0, None))
+        return line
 
 
 def _lines(route: Route, ports: dict[str, int]) -> Iterator[Line]:
