@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -17,6 +17,8 @@ from edge.ingest.sources import LONGEST_TOPIC, Source
 from edge.readers.readers import Route, readers_version, routes
 from edge.tracking.antenna_names import port_of, ports_by_name
 from edge.validation.topics import has_wildcard
+
+_tree: Callable[[], Any] = MQTTMatcher  # of topic filters; it has no types
 
 
 class Line(Struct, frozen=True):
@@ -54,7 +56,7 @@ class Router:
     def __init__(self) -> None:
         self._version = -1
         self._plain: dict[str, Line] = {}
-        self._with_wildcard: Any = MQTTMatcher()  # untyped; each line with its rank
+        self._with_wildcard = _tree()  # each line with its rank
         self.organizations = 0  # number of organizations with readers
 
     def refresh(self) -> None:
@@ -65,7 +67,7 @@ class Router:
             lines = [line for route in all_routes for line in _lines(route, ports.get(route.reader_id, {}))]
             self.organizations = len({route.organization_id for route in all_routes})
             self._plain = {line.route.topic: line for line in lines if not has_wildcard(line.route.topic)}
-            self._with_wildcard = MQTTMatcher()
+            self._with_wildcard = _tree()
             for rank, line in enumerate(lines):
                 if has_wildcard(line.route.topic):
                     self._with_wildcard[line.route.topic] = (rank, line)

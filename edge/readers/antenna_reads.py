@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import execute, reading
+from edge.database.connection import are_people_hidden, execute, reading
 from edge.readers.readers import get_reader
 from edge.texts import fill
-from edge.tracking import recent_reads
+from edge.tracking import recent_reads, tracked_people
 from edge.tracking.antenna_names import label
 
 LOOKED_BACK = 300 * SECOND
@@ -88,10 +88,12 @@ def antenna_activity(organization_id: int, reader_id: int) -> AntennaActivity:
         get_reader(organization_id, reader_id)
         rows = execute(_SOURCES, (organization_id,))
         sources = {no: _Source(id_, name, place, label(own, port)) for no, id_, name, place, own, port in rows}
+        reads = list(islice(recent_reads.newest_first(now - LOOKED_BACK), MOST_READS))
+        hidden = tracked_people.among({asset_id for asset_id, *_ in reads}) if are_people_hidden() else set()
         tallies: dict[int, _Tally] = {}
         earliest = now
-        for asset_id, at, source_no, rssi in islice(recent_reads.newest_first(now - LOOKED_BACK), MOST_READS):
-            if source_no in sources:
+        for asset_id, at, source_no, rssi in reads:
+            if source_no in sources and asset_id not in hidden:
                 earliest = min(earliest, at)
                 tallies.setdefault(source_no, _Tally()).add(asset_id, rssi)
     seconds = max(1, (now - max(earliest, now - LOOKED_BACK)) // SECOND)

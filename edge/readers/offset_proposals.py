@@ -63,7 +63,8 @@ def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
         for asset_id, _, source_no, rssi in islice(recent_reads.newest_first(since), MOST_READS):
             if rssi is not None and source_no in sources:
                 strengths[source_no][asset_id].append(rssi)
-        here = report.locations_of_assets(organization_id)
+        assets = {asset_id for of_assets in strengths.values() for asset_id in of_assets}
+        here = {asset_id: one.location_id for asset_id, one in report.current_positions(assets).items()}
     usual = {
         no: _usual(of_assets, offsets.of(sources[no].reader_id, sources[no].port))
         for no, of_assets in strengths.items()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from enum import StrEnum
 from heapq import nlargest
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -21,10 +21,12 @@ from edge.rules.rule_assets import MATCHES, locations_below, values_of
 from edge.rules.rules import Rule
 from edge.rules.states import is_beyond
 from edge.tracking.flows import Stay, stays_since
+from edge.validation import json_text
 
 DAYS = 7
-MOST_STAYS = 300_000
-_BYTES_OF_STAYS = 64 * MB
+MOST_STAYS = 300_000  # or passages
+_BYTES = 32 * MB  # of their times, in the worst case
+_TOGETHER = 1_000  # assets or passages
 MOST_LISTED = 50
 
 
@@ -75,19 +77,14 @@ def preview(rule: Rule, zone: tzinfo, now: int | None = None) -> Preview:
         return _now(rule)
     place = rule.fields.location_id
     scope = _Scope(rule, since, until, locations_below(place) if place is not None else set())
-    with reading():
-        assets = _names_of_assets(rule)
-        if rule.kind is Condition.PASSES:
-            occurred, is_complete = _passages(scope, assets), True
-        else:
-            with WORK.holding(_BYTES_OF_STAYS):
-                stays, is_complete = _stays(scope, assets)
-                occurred = list(_crowds(scope, stays) if rule.kind in OF_NUMBER else _moves(scope, stays))
-                del stays
-    fired = [one for one in occurred if since <= one.at <= until and rule.fields.is_on(one.at, zone)]
-    newest = nlargest(MOST_LISTED, fired, key=attrgetter("at"))
-    named = [one._replace(name=rule.place_name if one.asset_id is None else assets[one.asset_id]) for one in newest]
-    return Preview(len(fired), named, is_complete)
+    with reading(), WORK.holding(_BYTES):
+        source = _Passages(scope) if rule.kind is Condition.PASSES else _Stays(scope)
+        fired = (one for one in source.fired() if since <= one.at <= until and rule.fields.is_on(one.at, zone))
+        numbers = count()
+        newest = nlargest(MOST_LISTED, (one for one, _ in zip(fired, numbers, strict=False)), key=attrgetter("at"))
+        names = _names(rule, {one.asset_id for one in newest if one.asset_id is not None})
+    named = [one._replace(name=rule.place_name if one.asset_id is None else names[one.asset_id]) for one in newest]
+    return Preview(next(numbers), named, source.is_complete)
 
 
 def _offline(rule: Rule, zone: tzinfo, since: int, until: int) -> Preview:
@@ -115,32 +112,61 @@ def _now(rule: Rule) -> Preview:
     return Preview(len(rows), [Fired(*row) for row in rows[:MOST_LISTED]], True, Kept.NOW)
 
 
-def _names_of_assets(rule: Rule) -> dict[int, str]:
-    return dict(execute(f"SELECT a.id, a.name FROM asset a WHERE {MATCHES}", values_of(rule)).fetchall())
+_NAMES = f"SELECT a.id, a.name FROM json_each(:ids) one CROSS JOIN asset a ON a.id = one.value WHERE {MATCHES}"
 
 
-def _stays(scope: _Scope, assets: dict[int, str]) -> tuple[list[list[Stay]], bool]:
-    """Return the stays of each matching asset. The second value is False if there are too many to read."""
-    kept: list[list[Stay]] = []
-    number = 0
-    for stays in stays_since(scope.rule.organization_id, scope.since):
-        number += len(stays)
-        if number > MOST_STAYS:
-            return kept, False
-        if stays[0].asset_id in assets:
-            kept.append(stays)
-    return kept, True
+def _names(rule: Rule, asset_ids: Collection[int]) -> dict[int, str]:
+    """Return the names of those of the assets that the rule is about."""
+    return dict(execute(_NAMES, {**values_of(rule), "ids": json_text.text(list(asset_ids))}).fetchall())
 
 
-def _passages(scope: _Scope, assets: dict[int, str]) -> list[Fired]:
-    fields = scope.rule.fields
-    wished = {"in": {Direction.IN}, "out": {Direction.OUT}}
-    allowed = wished.get(fields.direction, {Direction.IN, Direction.OUT, Direction.UNKNOWN})
-    rows = passage_report.export_rows(scope.rule.organization_id, scope.since, scope.now, door_id=fields.door_id)
-    return [Fired(row.at, row.asset_id) for row in rows if row.direction in allowed and row.asset_id in assets]
+class _Stays:
+    """The stays of the week, read until there are too many. A large site has too many assets to keep them in memory."""
+
+    is_complete = True
+
+    def __init__(self, scope: _Scope) -> None:
+        self._scope = scope
+
+    def fired(self) -> Iterator[Fired]:
+        alerts = _crowds if self._scope.rule.kind in OF_NUMBER else _moves
+        return alerts(self._scope, self._of_each_asset())
+
+    def _of_each_asset(self) -> Iterator[list[Stay]]:
+        number, each = 0, stays_since(self._scope.rule.organization_id, self._scope.since)
+        while some := list(islice(each, _TOGETHER)):
+            number += sum(map(len, some))
+            if number > MOST_STAYS:
+                self.is_complete = False
+                return
+            names = _names(self._scope.rule, [stays[0].asset_id for stays in some])
+            yield from (stays for stays in some if stays[0].asset_id in names)
 
 
-def _moves(scope: _Scope, assets: Sequence[Sequence[Stay]]) -> Iterator[Fired]:
+class _Passages:
+    """The passages of the week, read until there are too many."""
+
+    is_complete = True
+
+    def __init__(self, scope: _Scope) -> None:
+        self._scope = scope
+
+    def fired(self) -> Iterator[Fired]:
+        rule, since, until, _ = self._scope
+        wished = {"in": {Direction.IN}, "out": {Direction.OUT}}
+        allowed = wished.get(rule.fields.direction, {Direction.IN, Direction.OUT, Direction.UNKNOWN})
+        rows = passage_report.export_rows(rule.organization_id, since, until, door_id=rule.fields.door_id)
+        for _ in range(MOST_STAYS // _TOGETHER):
+            if not (some := list(islice(rows, _TOGETHER))):
+                return
+            names = _names(rule, {row.asset_id for row in some})
+            yield from (
+                Fired(row.at, row.asset_id) for row in some if row.direction in allowed and row.asset_id in names
+            )
+        self.is_complete = next(rows, None) is None
+
+
+def _moves(scope: _Scope, assets: Iterable[Sequence[Stay]]) -> Iterator[Fired]:
     """Yield the alerts about single assets."""
     kind, span = scope.rule.kind, scope.rule.fields.span
     for stays in assets:
@@ -166,7 +192,7 @@ def _moves(scope: _Scope, assets: Sequence[Sequence[Stay]]) -> Iterator[Fired]:
                 yield from [Fired(entered + span, stay.asset_id)] if scope.now - entered > span else []
 
 
-def _crowds(scope: _Scope, assets: Sequence[Sequence[Stay]]) -> Iterator[Fired]:
+def _crowds(scope: _Scope, assets: Iterable[Sequence[Stay]]) -> Iterator[Fired]:
     """Yield the alerts about the number of assets at the location."""
     changes: list[tuple[int, int]] = []
     for stays in assets:

@@ -274,11 +274,6 @@ def current_location(asset_id: int) -> int | None:
     return position.location_id if position else None
 
 
-def locations_of_assets(organization_id: int) -> dict[int, int]:
-    """Return the current location of each asset."""
-    return dict(execute("SELECT asset_id, location_id FROM position WHERE organization_id = ?", (organization_id,)))
-
-
 def has_positions(organization_id: int) -> bool:
     sql = "SELECT 1 FROM position WHERE organization_id = ? LIMIT 1"
     return execute(sql, (organization_id,)).fetchone() is not None

@@ -9,10 +9,12 @@ import pytest
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute
+from edge.doors import doors
 from edge.events import detection
 from edge.events.worker import EventsPace, EventsWorker
 from edge.readers import readers, status
-from edge.rules import rules
+from edge.records import assets
+from edge.rules import rule_preview, rules
 from edge.rules.channels import channels
 from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
@@ -117,6 +119,32 @@ def test_a_preview_shows_who_was_unseen(site: Site) -> None:
     assert sorted(one.at - site.began for one in shown.newest) == [900 * SECOND, 2100 * SECOND]
     offline = site.add_rule(Condition.OFFLINE)
     assert preview(rules.get(site.organization_id, offline), UTC).kept is Kept.EVENTS
+
+
+def test_a_preview_reads_assets_and_passages_in_parts_and_until_there_are_too_many(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: it kept the names of all assets, and all passages of a week, in memory."""
+    pallets = [site.add_asset(f"P{number}") for number in range(5)]
+    site.record([(pallet, "north", second) for second, pallet in enumerate(pallets)])
+    door = doors.add_door(site.actor, "Gate")
+    for pallet in pallets:
+        execute(
+            "INSERT INTO passage (organization_id, door_id, asset_id, at, direction, confidence, inner_reads, "
+            "outer_reads, since, until, decided_at) VALUES (?1, ?2, ?3, ?4, 2, 990, 9, 9, ?4, ?4, ?4)",
+            (site.organization_id, door, pallet, site.began),
+        )
+    names = {assets.get(site.organization_id, pallet).name for pallet in pallets}
+    monkeypatch.setattr(rule_preview, "_TOGETHER", 2)
+    for kind in (Condition.ENTERS, Condition.PASSES):
+        fields = {"door_id": door, "direction": "any"} if kind is Condition.PASSES else {}
+        no = site.add_rule(kind, "north" if kind is Condition.ENTERS else None, **fields)
+        rule = rules.get(site.organization_id, no)
+        for most, total in ((100, 5), (4, 4)):
+            monkeypatch.setattr(rule_preview, "MOST_STAYS", most)
+            shown = preview(rule, UTC)
+            assert (shown.total, shown.is_complete) == (total, most == 100), kind
+            assert {one.name for one in shown.newest} <= names
 
 
 def test_previews_without_history_say_what_they_are_made_from(site: Site) -> None:

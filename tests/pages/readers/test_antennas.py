@@ -10,16 +10,18 @@ from edge import clock
 from edge.audit import trail
 from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database.connection import hide_people
 from edge.people.people import Role
 from edge.readers import readers
 from edge.readers.antenna_kinds import kind_of_location, kinds_of
 from edge.readers.antenna_reads import antenna_activity
 from edge.readers.readers import ReaderRow
-from edge.tracking import antenna_names
+from edge.tracking import antenna_names, tracked_people
 from edge.tracking.positions import record
 from edge.tracking.recent_reads import RecentReads
 from edge.tracking.signal_strength import AntennaKind
 from edge.tracking.stays import Quality, Scan
+from edge.tracking.tracked_people import PeopleSetting
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -115,6 +117,11 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
         ("antenna 1", "antenna 2", 1, 1),
         ("antenna 2", "Hall, north", 1, 0),
     ]
+    tracked_people.save(shell(cast.acme), PeopleSetting(key_prefix=site.cage.external_key))
+    hide_people(True)
+    seen = [one.assets for one in antenna_activity(cast.acme, reader.id).antennas]
+    hide_people(False)
+    assert seen == [1, 1]
     page = admin.get(path).text
     for text in ("antenna 1: strength", "-52 dBm", "Hall, north", "Dock 1", "<svg"):
         assert text in page
