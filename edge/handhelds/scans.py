@@ -226,7 +226,7 @@ def _record(sender: Actor, scan: Submitted, asset: RecordRef, received_at: int, 
     )
     seq = positions.record_by_person(seen)
     carried = carriers.follow([seen], gap=0)
-    if not is_accepted:  # each has a row of history of its own
+    if carried and not is_accepted:  # each has a row of history of its own
         quotas.charge(sender, quotas.LINE_BYTES * len(carried), is_scan=True)
     ended_load = loads.unload(asset.id, scan.observed_at) if scan.is_off and scan.onto is None else None
     _store(sender, scan, result, received_at, asset_id=asset.id, seq=seq, ended_load=ended_load)
