@@ -146,7 +146,7 @@ def _form(kind: str, errors: Errors, entered: Mapping[str, str], kinds: list[str
         values=entered,
         chosen=kinds,
         titles=KIND_TITLES,
-        locations=location_board.tree(current_session().organization_id),
+        locations=location_board.choices(current_session().organization_id),
         once=new_token(),
     )
 

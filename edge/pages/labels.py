@@ -148,7 +148,7 @@ def _printer_page(errors: Errors) -> str:
         errors=errors,
         papers=[(name, translated(paper.title)) for name, paper in PAPERS.items() if paper.per_page == 1],
         at_locations=printers.location_printers(organization_id()),
-        locations=location_board.tree(organization_id()),
+        locations=location_board.choices(organization_id()),
         dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],
         printer=present,
     )

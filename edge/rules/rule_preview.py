@@ -25,8 +25,8 @@ from edge.validation import json_text
 
 DAYS = 7
 MOST_STAYS = 300_000  # or passages
-_BYTES = 32 * MB  # of their times, in the worst case
-_TOGETHER = 1_000  # assets or passages
+_BYTES = 64 * MB  # of the stays of one asset in the worst case
+_TOGETHER = 1_000  # stays or passages
 MOST_LISTED = 50
 
 
@@ -133,14 +133,23 @@ class _Stays:
         return alerts(self._scope, self._of_each_asset())
 
     def _of_each_asset(self) -> Iterator[list[Stay]]:
-        number, each = 0, stays_since(self._scope.rule.organization_id, self._scope.since)
-        while some := list(islice(each, _TOGETHER)):
-            number += sum(map(len, some))
+        some: list[list[Stay]] = []
+        number = held = 0
+        for stays in stays_since(self._scope.rule.organization_id, self._scope.since):
+            number += len(stays)
+            held += len(stays)
             if number > MOST_STAYS:
                 self.is_complete = False
-                return
-            names = _names(self._scope.rule, [stays[0].asset_id for stays in some])
-            yield from (stays for stays in some if stays[0].asset_id in names)
+                break
+            some.append(stays)
+            if held > _TOGETHER:
+                yield from self._meant(some)
+                some, held = [], 0
+        yield from self._meant(some)
+
+    def _meant(self, some: Sequence[list[Stay]]) -> Iterator[list[Stay]]:
+        names = _names(self._scope.rule, [stays[0].asset_id for stays in some])
+        return (stays for stays in some if stays[0].asset_id in names)
 
 
 class _Passages:

@@ -37,10 +37,11 @@ FROM location l WHERE l.organization_id = ?
 
 
 LONGEST_CHOICE = 80  # characters of a name in a list of all locations
+DEEPEST_CHOICE = 8  # levels by which it is indented
 
 
 class Choice(NamedTuple):
-    """A live location in the tree, to choose from. A long name is cut."""
+    """A live location in the tree, to choose from. A long name is cut, and a deep one less indented."""
 
     id: int
     name: str
@@ -50,7 +51,7 @@ class Choice(NamedTuple):
 def choices(organization_id: int) -> list[Choice]:
     """Return all live locations in the order of the tree, without the counts, which take longer."""
     rows = execute(_LOCATIONS, (organization_id,)).fetchall()
-    return [Choice(row[0], _cut(row[2]), depth) for row, depth in _depth_first(_by_parent(rows))]
+    return [Choice(row[0], _cut(row[2]), min(depth, DEEPEST_CHOICE)) for row, depth in _depth_first(_by_parent(rows))]
 
 
 def _cut(name: str) -> str:

@@ -149,7 +149,7 @@ def _door_now(door: Door) -> dict[str, Any]:
 
 def _choices() -> dict[str, Any]:
     return {
-        "locations": location_board.tree(organization_id()),
+        "locations": location_board.choices(organization_id()),
         "readers": [(row.id, row.name) for row in readers.list_readers(organization_id())],
     }
 

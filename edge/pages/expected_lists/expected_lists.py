@@ -60,7 +60,7 @@ def _form(errors: Errors) -> str:
         values=request.form,
         errors=errors,
         doors=[door for door in doors.list_doors(organization_id()) if door.site is None],
-        locations=location_board.tree(organization_id()),
+        locations=location_board.choices(organization_id()),
         Direction=Direction,
         most=MOST_ITEMS,
         has_xlsx=xlsx.is_available(),

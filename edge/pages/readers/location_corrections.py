@@ -120,5 +120,5 @@ def _page(
         preview=preview,
         command=correction_offers.command(organization_id(), correction) if is_too_large and correction else None,
         errors=errors,
-        locations=location_board.tree(organization_id()),
+        locations=location_board.choices(organization_id()),
     )

@@ -102,7 +102,7 @@ def show_reader(reader_id: int) -> str:
         ],
         unknown=unknown_tags.list_tags(organization_id(), reader_id, limit=10),
         titles=format_titles(),
-        locations=location_board.tree(organization_id()),
+        locations=location_board.choices(organization_id()),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         clock_state=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
@@ -289,7 +289,7 @@ def _form(
     meanwhile: Mapping[str, str] | None = None,
 ) -> str:
     seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
-    branches = location_board.tree(organization_id())
+    branches = location_board.choices(organization_id())
     return render_template(
         "readers/edit-reader.html",
         trial=trial,

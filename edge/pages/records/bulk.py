@@ -180,7 +180,7 @@ def _form(chosen: Chosen, errors: Errors, faults: Sequence[Fault] = ()) -> str:
         listed=LISTED,
         values=request.form,
         running=bulk_jobs.running_job(organization_id),
-        locations=location_board.tree(organization_id),
+        locations=location_board.choices(organization_id),
         labels=f"/labels?{selection}",
         export=f"/export/board.csv?{selection}",
         back=f"/assets/{chosen.rows[0].asset_id}" if chosen.total == 1 and not chosen.is_filter else "/",

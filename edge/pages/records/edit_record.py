@@ -100,10 +100,10 @@ def _entered_parent() -> Values:
 
 def _of_location(location: LocationRow | None) -> Values:
     organization_id = current_session().organization_id
-    branches = location_board.tree(organization_id)
-    own = {branch.id for branch in location_board.inside(branches, location.id)} if location else set()
+    own = location_board.inside(location_board.tree(organization_id), location.id) if location else []
+    hidden = {branch.id for branch in own}
     return {
-        "parents": [branch for branch in branches if branch.id not in own],
+        "parents": [one for one in location_board.choices(organization_id) if one.id not in hidden],
         "kind_names": {name: gettext(title) for name, title in KIND_NAMES.items()},
         "kind": kind_of_location(organization_id, location.id) if location else None,
         "epcis": places.find(organization_id, "location", location.id) if location else None,

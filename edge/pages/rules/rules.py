@@ -115,7 +115,7 @@ def _form(
         preview=previewed,
         is_previewed=is_previewed or (not errors and "preview" in request.form),
         preview_days=DAYS,
-        locations=location_board.tree(organization_id),
+        locations=location_board.choices(organization_id),
         doors=[(row.id, row.name) for row in doors.list_doors(organization_id)],
         channels=channels.list_channels(organization_id),
         outputs=outputs.list_outputs(organization_id),

@@ -1,0 +1,42 @@
+"""Lists of all locations on pages: names are cut and indentation ends, because a site can have 100,000 locations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edge.audit.actors import shell
+from edge.people.people import Role
+from edge.records import locations
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+PAGES = (
+    "/",
+    "/past",
+    "/rules/new",
+    "/expected-lists/new",
+    "/doors",
+    "/musters/plans/new",
+    "/readers/new",
+    "/event-destinations/new",
+    "/labels/printer",
+    "/assets/new",
+    "/locations/new",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_choice_of_locations_has_short_names(cast: Cast, sign_in_as: Callable[..., Browser], path: str) -> None:
+    """Regression: three pages of one person took all memory at a site with long names, and one with a deep tree did."""
+    parent = None
+    for level in range(12):
+        parent = locations.create(shell(cast.acme), name=f"Level {level} {'x' * 200}", parent_id=parent).id
+    if path == "/labels/printer":
+        printer = {"address": "192.168.1.9", "paper": "roll-102x51", "dots_per_mm": "8"}
+        assert sign_in_as(Role.ADMINISTRATOR).post(path, printer).status_code == 303
+    page = sign_in_as(Role.ADMINISTRATOR).get(path).text
+    options = [line.partition("</option>")[0] for line in page.split("<option") if "Level 11" in line]
+    assert all("x" * 100 not in one and "\u2003" * 9 not in one for one in options)
+    assert options or path == "/assets/new"
