@@ -18,7 +18,7 @@ from edge import clock
 from edge.api.middleware import request_context
 from edge.errors import EdgeError, Forbidden, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
-from edge.pages import formatting, translation
+from edge.pages import formatting, navigation, translation
 from edge.pages.check_names import check_name
 from edge.pages.forms import MOST_DIGITS, message_of
 from edge.pages.guard import has_role, identify, pages, public
@@ -81,7 +81,7 @@ def register(app: Flask) -> None:
         history_unavailable=history_notes.UNAVAILABLE,
         open_alerts=alerts.open_alerts,
         open_musters=musters.open_musters,
-        may_muster=musters.may_muster,
+        navigation=navigation,
         title_of_muster=musters.title_of,
     )
     translation.register(app)

@@ -29,7 +29,7 @@ def test_a_door_is_set_up_and_shows_who_passes(enter: Enter, site: Site, viewpor
     gate = Gate(site.organization_id, count=3)
     doors.set_antennas(gate.actor, gate.door, [])
     page = enter("ada", "/locations", viewport=viewport)
-    page.get_by_role("link", name="Doors").click()
+    page.locator("main").get_by_role("link", name="Doors").click()
     expect(page.get_by_role("heading", name="Doors")).to_be_visible()
     shoot(page, "doors")
     page.get_by_role("link", name="Gate").click()

@@ -28,7 +28,7 @@ def test_a_truck_is_loaded(enter: Enter, site: Site, viewport: ViewportSize) -> 
     gate = Gate(site.organization_id, count=5)
     keys = [assets.get(site.organization_id, one).external_key for one in gate.assets]
     page = enter("ada", "/locations", viewport=viewport)
-    page.get_by_role("link", name="Expected lists").click()
+    page.locator("main").get_by_role("link", name="Expected lists").click()
     for name, codes in (("Truck 12 to Lyon", keys[:3]), ("Truck 13", keys[3:4])):
         page.goto(page.url.partition("/expected-lists")[0] + "/expected-lists/new")
         page.get_by_label("Name").fill(name)
@@ -37,7 +37,7 @@ def test_a_truck_is_loaded(enter: Enter, site: Site, viewport: ViewportSize) -> 
         check(page, "new-expected-list")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", name=name)).to_be_visible()
-    page.get_by_role("link", name="Expected lists").click()
+    page.locator("main").get_by_role("link", name="Expected lists").click()
     expect(page.get_by_role("link", name="Truck 12 to Lyon")).to_be_visible()
     check(page, "expected-lists")
     page.get_by_role("link", name="Truck 12 to Lyon").click()

@@ -32,8 +32,7 @@ from tests.service import ROOT
 pytestmark = pytest.mark.browser
 MANUAL = ROOT / "web/manual/figures.md"
 CSV: FilePayload = {"name": "cages.csv", "mimeType": "text/csv", "buffer": b"name;rfid\nCage 1;AA01\n"}
-ASSETS, LOCATIONS, READERS = (f".tabs a:has-text('{name}')" for name in ("Assets", "Locations", "Readers"))
-MENU = ".menu > summary"
+ASSETS, LOCATIONS, READERS = (f".side a:has-text('{name}')" for name in ("Assets", "Locations", "Readers"))
 SAVE = "main button:text-is('Save')"
 
 
@@ -67,8 +66,8 @@ def choose(at: str, label: str) -> Step:
     return Step(at, chosen=label)
 
 
-def menu(name: str) -> tuple[Step, Step]:
-    return click(MENU), click(f".menu-sheet a:text-is('{name}')")
+def side(name: str) -> tuple[Step]:
+    return (click(f".side a:has-text('{name}')"),)
 
 
 FIND = (click(ASSETS), fill("#q", "Pallet 77"), Step("#q", key="Enter"))
@@ -165,8 +164,7 @@ JOBS = (
     Job(
         "Set up a door with two antennas of a reader",
         (
-            click(LOCATIONS),
-            click("main nav a:text-is('Doors')"),
+            *side("Doors"),
             fill("#name", "Gate"),
             click("main button:text-is('Create')"),
             choose("[name=inner_reader] >> nth=0", "Old portal"),
@@ -180,7 +178,7 @@ JOBS = (
     Job(
         "Make a rule for arrivals at a location",
         (
-            *menu("Rules"),
+            *side("Rules"),
             click("main a:text-is('New rule')"),
             fill("#name", "At dock 2"),
             choose("#location_id", "\u2003Dock 2"),
@@ -188,16 +186,16 @@ JOBS = (
         ),
         "When any asset enters Dock 2",
     ),
-    Job("Start a muster", (*menu("Musters"), click("main button:text-is('Start muster')")), "End muster"),
+    Job("Start a muster", (*side("Musters"), click("main button:text-is('Start muster')")), "End muster"),
     Job(
         "Enroll a handheld",
-        (*menu("Devices"), fill("#name", "Scanner 3"), click("main button:text-is('Create link')")),
+        (*side("Devices"), fill("#name", "Scanner 3"), click("main button:text-is('Create link')")),
         "Scanner 3",
     ),
     Job(
         "Add a person with a password",
         (
-            *menu("People"),
+            *side("People"),
             click("main a:text-is('New person')"),
             fill("#name", "Nora"),
             fill("#email", "nora@nord.example"),
@@ -206,7 +204,7 @@ JOBS = (
         ),
         "nora@nord.example",
     ),
-    Job("Export where all assets are as CSV", (*menu("Export"), click("main button:text-is('Download')")), ""),
+    Job("Export where all assets are as CSV", (*side("Export"), click("main button:text-is('Download')")), ""),
 )
 
 

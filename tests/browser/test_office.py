@@ -186,18 +186,18 @@ def test_on_a_phone_locations_have_search_and_one_filter_sheet(enter: Enter, sit
     indents = "rows => rows.map((row) => parseInt(getComputedStyle(row).paddingLeft))"
     hall, dock = page.locator("th:has-text('Hall 1'), th:has-text('Dock 1')").evaluate_all(indents)
     assert dock > hall
-    page.locator("[data-sheet]").focus()
+    page.locator("main [data-sheet]").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#show")).to_be_focused()
     assert faults(page) == []
     page.keyboard.press("Escape")
-    expect(page.locator("[data-sheet]")).to_be_focused()
+    expect(page.locator("main [data-sheet]")).to_be_focused()
     page.keyboard.press("Enter")
     page.select_option("#show", "inactive")
     page.click(".sheet button:text-is('Show')")
     expect(page.locator("table.tree tbody tr")).to_have_count(1)
-    expect(page.locator("[data-sheet]")).to_have_text("Filter (1)")
-    page.click("[data-sheet]")
+    expect(page.locator("main [data-sheet]")).to_have_text("Filter (1)")
+    page.click("main [data-sheet]")
     page.click(".sheet a:text-is('Clear')")
     expect(page.locator("table.tree tbody tr")).to_have_count(14)
 

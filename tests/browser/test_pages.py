@@ -16,6 +16,7 @@ from edge.people.people import Role
 from edge.records import assets, locations
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
+from tests.browser.accessibility import faults
 from tests.browser.conftest import PHONE, Server, Site, scan
 
 pytestmark = pytest.mark.browser
@@ -52,7 +53,7 @@ def test_filters_of_the_board_are_not_cut_on_a_phone(enter: Enter, site: Site) -
     see(site, 1)
     page = enter("vic", viewport={"width": 390, "height": 800})
     expect(page.locator("#location")).to_be_hidden()
-    page.click("[data-sheet]")
+    page.click("main [data-sheet]")
     cut = page.eval_on_selector_all(
         ".filters select",
         """(all) => all.filter((one) => {
@@ -66,12 +67,12 @@ def test_filters_of_the_board_are_not_cut_on_a_phone(enter: Enter, site: Site) -
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("Escape")
     expect(page.locator("#location")).to_be_hidden()
-    page.click("[data-sheet]")
+    page.click("main [data-sheet]")
     page.select_option("#unseen", "24")
     page.select_option("#show", "overdue")
     page.click("#filter-sheet button:visible")
     page.wait_for_url("**unseen=24*show=overdue*")
-    expect(page.locator("[data-sheet]")).to_have_text("Filter (2)")
+    expect(page.locator("main [data-sheet]")).to_have_text("Filter (2)")
 
 
 def test_rows_stay_where_they_are_while_things_move(enter: Enter, site: Site) -> None:
@@ -141,7 +142,7 @@ def test_the_board_is_searched_and_filtered(enter: Enter, site: Site) -> None:
     page.select_option("#location", label="\u2003Dock 2")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.goto("/")
-    page.click("text=More")
+    page.click("main >> text=More")
     expect(page.locator(".pager span").first).to_contain_text("51 to 100 of 200 assets")
 
 
@@ -252,9 +253,39 @@ def test_the_pages_are_worked_by_keyboard_alone(enter: Enter, site: Site) -> Non
     page.locator(".menu summary").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    assert page.evaluate("() => document.activeElement.textContent") == "API Keys"
+    assert page.evaluate("() => document.activeElement.textContent").strip() == "My account"
     page.keyboard.press("Escape")
     assert page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
+
+
+def test_anything_is_found_from_every_page_by_keyboard(enter: Enter, site: Site) -> None:
+    page = enter("ada", "/status")
+    page.keyboard.press("/")
+    page.keyboard.type("pallet 77")
+    expect(page.locator("#found a").first).to_have_text(f"Pallet 77 {site.assets[76].external_key}")
+    assert faults(page) == []
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Pallet 77")
+    page.keyboard.press("/")
+    page.keyboard.type("stock-t")
+    expect(page.locator("#found a[href='/stock-takes']")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#found")).to_be_hidden()
+
+
+def test_on_a_phone_all_places_are_behind_more(enter: Enter, site: Site) -> None:
+    page = enter("ada", "/home", viewport=PHONE)
+    expect(page.locator(".side")).to_be_hidden()
+    page.click(".quick button")
+    expect(page.locator(".side a").first).to_be_focused()
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator(".side")).to_be_hidden()
+    page.click(".quick button")
+    page.click(".side a:has-text('Kiosk displays')")
+    expect(page.locator("h1")).to_have_text("Kiosk displays")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("language", ["en", "fr"])

@@ -91,4 +91,4 @@ def test_from_the_setup_to_the_sign_in(
     assert is_good(lost)
     lost.keyboard.type(codes[0])
     lost.keyboard.press("Enter")
-    lost.wait_for_url("**/")
+    lost.wait_for_url("**/home")

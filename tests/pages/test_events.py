@@ -1,4 +1,4 @@
-"""Account menu, Events: administrators of the organization add and monitor destinations."""
+"""Setup, Events: administrators of the organization add and monitor destinations."""
 
 from __future__ import annotations
 

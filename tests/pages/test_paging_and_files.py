@@ -117,7 +117,7 @@ class Links(HTMLParser):
         self.addresses: list[str] = []
         self.forms: dict[str, list[tuple[str, str]]] = {}
         self._form = ""
-        self.feed(text)
+        self.feed(text[text.find("<main") :])
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}

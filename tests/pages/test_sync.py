@@ -1,4 +1,4 @@
-"""Account menu, Sync: sites are added at the hub, and their status is shown."""
+"""Administration, Sync: sites are added at the hub, and their status is shown."""
 
 from __future__ import annotations
 

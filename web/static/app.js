@@ -4,6 +4,7 @@ import { keepTimesCurrent } from "./times.js";
 import { followLive } from "./live.js";
 import { t } from "./handhelds/texts.js";
 import { openBranches } from "./records/tree.js";
+import "./find.js";
 
 keepTimesCurrent();
 followLive();
@@ -96,14 +97,14 @@ function toggleSheet(button, isOpen) {
   const sheet = document.getElementById(button.dataset.sheet);
   sheet.classList.toggle("open", isOpen);
   button.setAttribute("aria-expanded", String(isOpen));
-  if (isOpen) sheet.querySelector("select, input").focus();
+  if (isOpen) (sheet.querySelector("select, input") || sheet.querySelector("a")).focus();
   else button.focus();
 }
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-sheet]");
   const open = document.querySelector("[data-sheet][aria-expanded=true]");
   if (button) toggleSheet(button, button !== open);
-  else if (open && !event.target.closest(".sheet")) toggleSheet(open, false);
+  else if (open && !event.target.closest(".sheet, .side")) toggleSheet(open, false);
 });
 document.addEventListener("keydown", (event) => {
   const open = event.key === "Escape" && document.querySelector("[data-sheet][aria-expanded=true]");

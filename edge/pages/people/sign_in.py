@@ -65,7 +65,7 @@ def sign_in() -> Answer:
     if kept is not None:
         response: AnyResponse = make_response(_kept_form_page(kept, answer.token))
     else:
-        response = redirect(next_path("/scan" if answer.person.role == Role.OPERATOR else "/"), 303)
+        response = redirect(next_path("/scan" if answer.person.role == Role.OPERATOR else "/home"), 303)
     cookies.write(response, cookies.SESSION, answer.token, services().config.pages_session_hours * 3600)
     cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
     if answer.proof:

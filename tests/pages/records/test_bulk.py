@@ -65,7 +65,7 @@ def test_all_assets_of_the_filter_are_retired_and_restored(ed: Browser, site: Si
     page = ed.get("/bulk?show=retired").text
     assert "Restore 1 asset" in page
     assert "Retire 1 asset" not in page
-    assert "/labels" not in page
+    assert "/labels" not in page.split("<main")[1]
     finished(ed, send(ed, f"/bulk?show=retired&asset={site.pallet.id}", "restore"))
     assert assets.get(cast.acme, site.pallet.id)
 

@@ -1,4 +1,4 @@
-"""Account menu, Channels: administrators add, test and change the channels of their organization."""
+"""Setup, Channels: administrators add, test and change the channels of their organization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Account menu, Outputs: administrators add, test and change the outputs of their organization."""
+"""Setup, Outputs: administrators add, test and change the outputs of their organization."""
 
 from __future__ import annotations
 
