@@ -146,6 +146,7 @@ def sign_off(actor: Actor, list_id: int, version: str) -> None:
             [(list_id, no, *line) for no, line in enumerate(state.lines)],
         )
         execute("DELETE FROM expected_item WHERE list_id = ?", (list_id,))
+        execute("DELETE FROM expected_list_device WHERE list_id = ?", (list_id,))
         execute(
             "UPDATE expected_list SET signed_at = ?, signed_by = ? WHERE id = ?",
             (clock.now(), actor.person_id, list_id),

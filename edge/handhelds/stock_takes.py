@@ -18,7 +18,7 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import column, execute, execute_many, reading, writing
-from edge.handhelds import accepted_scans
+from edge.handhelds import accepted_scans, device_reports
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.records import location_tree, lookup
@@ -27,7 +27,6 @@ from edge.tracking.report import CurrentPosition
 
 MAX_EXPECTED = 20_000  # assets; the size of the copy on a device
 MAX_SCANS = 50_000  # per stock-take, against broken devices; further scans are recorded immediately
-MAX_DEVICES = 100  # per stock-take; reports of further devices are ignored
 
 
 class StockTake(NamedTuple):
@@ -67,15 +66,6 @@ class Line(NamedTuple):
     lost_at: int | None
 
 
-class DeviceReport(NamedTuple):
-    """The state of one stock-take on a device."""
-
-    stock_take_id: str
-    is_open: bool
-    unsent: int  # number of scans and undos
-    unsent_since: int | None
-
-
 class OtherDevice(NamedTuple):
     """The last report of another device before sign-off."""
 
@@ -99,7 +89,6 @@ class Progress(NamedTuple):
     expected: list[int]
     scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, name of the person
     seen: list[tuple[int, int, int, bool]]  # expected assets seen since the start: asset, location, time, by a person
-    devices: list[tuple[str, str, bool, int, int | None, int]]  # id, name, is_open, unsent, unsent_since, reported_at
 
 
 def begin(
@@ -185,44 +174,6 @@ def undo_scan(sender: Actor, scan_id: str) -> None:
         execute(sql, (scan_id, sender.person_id, sender.sender_id, sender.device_id, sender.organization_id))
 
 
-def record_reports(
-    organization_id: int, device: str, name: str, reports: Sequence[DeviceReport], reported_at: int
-) -> None:
-    """Replace the reports of a device. It reports all stock-takes that it has open or for which it has unsent scans.
-
-    `reported_at` is in microseconds.
-    """
-    if not reports and not execute("SELECT 1 FROM stock_take_device WHERE device = ?", (device,)).fetchone():
-        return  # the usual case, without a transaction
-    ids = [device_report.stock_take_id for device_report in reports]
-    with writing():
-        execute(
-            "DELETE FROM stock_take_device WHERE device = ? AND stock_take_id NOT IN (SELECT value FROM json_each(?)) "
-            "AND stock_take_id IN (SELECT id FROM stock_take WHERE organization_id = ?)",
-            (device, json.dumps(ids), organization_id),
-        )
-        for device_report in reports:
-            if _find_open(organization_id, device_report.stock_take_id):
-                _store_report(device, name, device_report, reported_at)
-
-
-def _store_report(device: str, name: str, device_report: DeviceReport, reported_at: int) -> None:
-    others = execute(
-        "SELECT count(*) FROM stock_take_device WHERE stock_take_id = ? AND device <> ?",
-        (device_report.stock_take_id, device),
-    ).fetchone()[0]
-    if others < MAX_DEVICES:
-        execute(
-            "INSERT OR REPLACE INTO stock_take_device (stock_take_id, device, name, is_open, unsent, unsent_since, "
-            "reported_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (device_report.stock_take_id, device, name, *device_report[1:], reported_at),
-        )
-
-
-def _forget_devices(stock_take_id: str) -> None:
-    execute("DELETE FROM stock_take_device WHERE stock_take_id = ?", (stock_take_id,))
-
-
 def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedResult | None = None) -> bool:
     """Sign off: store the signed result and record the scans. Returns False if there is no such stock-take.
 
@@ -255,7 +206,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
             "VALUES (?, ?, ?, ?, ?, ?)",
             [(stock_take_id, no, *device) for no, device in enumerate(signed.devices if signed else [])],
         )
-        _forget_devices(stock_take_id)
+        device_reports.forget("stock_take", stock_take_id)
         execute(
             "UPDATE stock_take SET finished_at = ?, finished_by = ? WHERE id = ?",
             (received_at, sender.person_id, stock_take_id),
@@ -273,7 +224,7 @@ def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
         if take is None:
             return False
         execute("UPDATE stock_take SET cancelled_at = ? WHERE id = ?", (received_at, stock_take_id))
-        _forget_devices(stock_take_id)
+        device_reports.forget("stock_take", stock_take_id)
         act.note("stock_take.cancelled", Subject("stock_take", stock_take_id, take.location_name))
     return True
 
@@ -322,12 +273,7 @@ def progress(take: StockTake) -> Progress:
         }
         scanned = report.scanned_last(read_since)
         seen = [(no, one.location_id, one.last_seen_at, no in scanned) for no, one in read_since.items()]
-        devices = execute(
-            "SELECT device, name, is_open, unsent, unsent_since, reported_at FROM stock_take_device "
-            "WHERE stock_take_id = ? ORDER BY name, device",
-            (take.id,),
-        ).fetchall()
-    return Progress(expected, scans, seen, devices)
+    return Progress(expected, scans, seen)
 
 
 def sheet(organization_id: int, stock_take_id: str) -> list[Line]:

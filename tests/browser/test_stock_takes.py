@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import execute, writing
+from edge.expected_lists import expected_lists
 from edge.records import assets
 from edge.tracking import board, positions
 from edge.tracking.stays import Quality, Scan
@@ -254,6 +255,39 @@ def test_a_device_that_reported_went_offline_and_scanned_on_is_not_taken_for_set
     scan(other, "BC-0001")  # not before the server knows that it counts again
     outcome(other, "refused", "The stock-take is being signed off on another device. Wait, or pause it here")
     wait_for("SELECT sum(is_open) FROM stock_take_device", (2,))
+
+
+def test_before_a_list_is_signed_off_other_devices_are_asked_to_stop_and_named(
+    scan_page: ScanPage, enter: ScanPage, site: Site
+) -> None:
+    """Regression: the report said for ever that an asset was missing which another handheld had scanned in time."""
+    codes = ["BC-0001", "BC-0002"]
+    expected_lists.create(shell(site.organization_id), "Truck 12", codes, location_id=site.docks[0].id)
+    one, other = scan_page("olga", viewport=PHONE), enter("otto", "/scan", viewport=PHONE, expected=OFFLINE)
+    other.wait_for_selector("body[data-copied]")
+    for page in (one, other):  # the second one has no location yet: the list names its own
+        page.click("#jobs")
+        page.click("text=Expected list")
+        page.click("text=Truck 12")
+        expect(page.locator("#location-name")).to_have_text("Dock 1")
+    wait_for("SELECT count(*) FROM expected_list_device", (2,))
+    other.context.set_offline(True)
+    scan(other, "BC-0002")
+    outcome(other, "queued", "Pallet 2")
+    scan(one, "BC-0001")
+    outcome(one, "recorded", "Pallet 1")
+    one.click("#expected")
+    one.click("button:has-text('Sign off as olga')")
+    expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
+    expect(one.locator("button:has-text('Sign off anyway as olga')")).to_be_visible()
+    other.context.set_offline(False)
+    expect(one.locator("#other-devices")).to_have_text("otto: everything sent")
+    expect(one.locator("#sheet-body")).to_contain_text("Missing: 0")
+    scan(other, "BC-0003")
+    outcome(other, "refused", "The list is being signed off on another device. Wait, or leave it here")
+    one.click("button:has-text('Sign off as olga')")
+    expect(one.locator("#sheet-title")).to_have_text("Signed off")
+    expect(one.locator("#sheet-body")).to_contain_text("Ticked off: 2")
 
 
 def test_a_check_ends_the_carrier_mode(scan_page: ScanPage, site: Site) -> None:

@@ -12,6 +12,7 @@ from edge.errors import Invalid, Unavailable
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import MOST_ITEMS, State
 from edge.fair_turns import FairTurns
+from edge.handhelds import device_reports
 from edge.memory_budget import RETRY_SECONDS, WORK
 from edge.pages.actions import add_action
 from edge.pages.csv_download import table_file, times
@@ -115,7 +116,12 @@ def start_expected_list(list_id: int) -> Answer:
 
 
 def _sign_off_page(errors: Errors, list_id: int) -> str:
-    return render_template("expected_lists/sign-off.html", **_labels(_state(list_id), is_whole=True), errors=errors)
+    devices = [
+        one._replace(unsent_since=one.unsent_since or one.reported_at) if one.is_open else one
+        for one in device_reports.devices_of("list", list_id)
+    ]
+    labels = _labels(_state(list_id), is_whole=True)
+    return render_template("expected_lists/sign-off.html", **labels, devices=devices, errors=errors)
 
 
 @operators.get("/expected-lists/<int:list_id>/sign-off", manual="expected-lists#sign-off")

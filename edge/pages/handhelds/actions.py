@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from flask import request
+
+from edge import clock
 from edge.audit.actors import Actor
 from edge.errors import Conflict, Invalid, NotFound
 from edge.expected_lists import expected_lists
-from edge.handhelds import stock_takes
+from edge.handhelds import device_reports, stock_takes
 from edge.handhelds.scans import Answer, Result
-from edge.pages.forms import is_id, multiline, typable
+from edge.pages.forms import is_id, json_object, multiline, typable
+from edge.pages.guard import current_session
 from edge.readers import sleds
 from edge.records import asset_notes
 from edge.texts import N_
@@ -104,7 +108,7 @@ def _signed(lines: Any) -> stock_takes.SignedResult | None:
         for name in ("missing", "elsewhere", "here")
     }
     codes = [code for code in groups.get("unknown", []) if isinstance(code, str)][: stock_takes.MAX_SCANS]
-    devices = [_other_device(one) for one in groups.get("devices", [])[: stock_takes.MAX_DEVICES]]
+    devices = [_other_device(one) for one in groups.get("devices", [])[: device_reports.MAX_DEVICES]]
     return stock_takes.SignedResult(
         assets, [typable(code)[:MAX_TEXT] for code in codes], [one for one in devices if one is not None]
     )
@@ -126,23 +130,54 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
     device, holds = body.get("device"), body.get("holds")
     if not is_device_id(device) or not isinstance(holds, list):
         return
-    received = Counter(
-        item["stock_take"]
+    received = [
+        item
         for item, answer in zip(body["items"] if answers else [], answers, strict=True)
-        if isinstance(item, dict) and ("code" in item or "undo" in item) and isinstance(item.get("stock_take"), str)
-        if answer.result not in _STILL_HELD
-    )
-    holdings = [_holding(one, received) for one in holds[:_MOST_HOLDINGS]]
-    stock_takes.record_reports(organization_id, device, name, [one for one in holdings if one is not None], at)
+        if isinstance(item, dict) and ("code" in item or "undo" in item) and answer.result not in _STILL_HELD
+    ]
+    for kind in device_reports.KINDS:
+        counts = Counter(item[kind] for item in received if _IS_ID[kind](item.get(kind)))
+        reports = [_holding(kind, one, counts) for one in holds[:_MOST_HOLDINGS]]
+        known = [one for one in reports if one is not None]
+        device_reports.record(organization_id, kind, device, name, known, at)
 
 
-def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.DeviceReport | None:
-    """Parse the report on one stock-take. None if it is invalid."""
-    if not isinstance(one, dict) or not _is_count(one.get("unsent")) or not is_device_id(one.get("stock_take")):
+def _holding(kind: str, one: Any, received: Mapping[Any, int]) -> device_reports.Report | None:
+    """Parse the report on one stock-take or list. None if it is invalid, or of the other kind."""
+    if not isinstance(one, dict) or not _is_count(one.get("unsent")) or not _IS_ID[kind](one.get(kind)):
         return None
-    unsent = max(0, one["unsent"] - received.get(one["stock_take"], 0))
+    unsent = max(0, one["unsent"] - received.get(one[kind], 0))
     since = _moment(one.get("since")) if unsent else None
-    return stock_takes.DeviceReport(one["stock_take"], one.get("is_open") is True, unsent, since)
+    return device_reports.Report(one[kind], one.get("is_open") is True, unsent, since)
+
+
+def exchange(kind: str, signed_id: str | int, *, is_open: bool) -> dict[str, Any]:
+    """Return what a device may know of the others that work on the same stock-take or list.
+
+    A device that `asks` wants to sign off. The others learn that they are asked to stop, and then report that it is not
+    open there.
+    """
+    body, now = json_object() if request.method == "POST" else {}, clock.now()
+    for one in [one for one, (_, at) in list(_asking.items()) if at < now - _ASKS_FOR]:
+        _asking.pop(one, None)
+    device = body.get("device")
+    if body.get("asks") is True and is_open and is_device_id(device) and len(_asking) < _MOST_ASKING:
+        _asking[kind, signed_id] = (device, now)
+    asking = _asking.get((kind, signed_id))
+    devices = [_device_json(one) for one in device_reports.devices_of(kind, signed_id)]
+    return {"is_asked": asking is not None and asking[0] != device, "devices": devices}
+
+
+def _device_json(one: device_reports.Device) -> list[Any]:
+    since = one.unsent_since and one.unsent_since // 1000
+    return [one.id, one.name, bool(one.is_open), one.unsent, since, one.reported_at // 1000]
+
+
+def report_alone() -> None:
+    """Store the report in a POST that contains no scans."""
+    session = current_session()
+    body = json_object() if request.method == "POST" else {}
+    report(session.organization_id, session.device_name or session.name, body, [], clock.now())
 
 
 def is_device_id(value: Any) -> TypeGuard[str]:
@@ -158,6 +193,11 @@ def _moment(value: Any) -> int | None:
     return int(value * 1000) if type(value) in (int, float) and 0 < value < 1e14 else None
 
 
+_IS_ID: dict[str, Callable[[Any], bool]] = {"stock_take": is_device_id, "list": is_id}
+_MOST_ASKING = 1_000
+_ASKS_FOR = 15 * clock.SECOND
+# By what is signed off: the device that does it, and when it last asked others to stop.
+_asking: dict[tuple[str, str | int], tuple[str, int]] = {}
 _ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 _MOST_HOLDINGS = 20
 _STILL_HELD = (Result.UNCLEAR, Result.RETIRED, Result.WHOSE)  # the device keeps them until a person decides

@@ -12,6 +12,7 @@ from edge.expected_lists.expected_lists import ExpectedList, State
 from edge.expected_lists.ticks import Line
 from edge.pages.forms import json_object
 from edge.pages.guard import actor, operators, organization_id
+from edge.pages.handhelds import actions
 from edge.pages.translation import gettext
 from edge.texts import N_
 
@@ -28,8 +29,12 @@ def unsigned_lists() -> Response:
 
 
 @operators.get("/scan/expected-lists/<int:list_id>")
+@operators.post("/scan/expected-lists/<int:list_id>")
 def list_on_handheld(list_id: int) -> Response:
-    return jsonify(**_state(expected_lists.find_state(organization_id(), list_id)))
+    """Store the report of a device in a POST, and return the state of the list and of the devices."""
+    actions.report_alone()
+    state = expected_lists.find_state(organization_id(), list_id)
+    return jsonify(**_state(state), **actions.exchange("list", list_id, is_open=state.one.is_open))
 
 
 @operators.post("/scan/expected-lists/<int:list_id>/sign-off")

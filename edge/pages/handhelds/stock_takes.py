@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from flask import Response, abort, jsonify, render_template, request
+from flask import Response, abort, jsonify, render_template
 
-from edge import clock
 from edge.handhelds import stock_takes
 from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local
-from edge.pages.forms import json_object
-from edge.pages.guard import current_session, operators, organization_id, viewers
+from edge.pages.guard import operators, organization_id, viewers
 from edge.pages.handhelds import actions
 from edge.texts import N_
 from edge.validation import json_text
@@ -31,43 +29,24 @@ def open_stock_takes() -> Response:
 
 
 _BYTES_OF_SCAN = 1_500  # memory, with a code of 255 characters
-_MOST_ASKING = 1_000
-_ASKS_FOR = 15 * clock.SECOND
-# By stock-take: the device that signs it off, and when it last asked others to stop.
-_asking: dict[str, tuple[str, int]] = {}
 
 
 @operators.get("/scan/stock-takes/<stock_take_id>")
 @operators.post("/scan/stock-takes/<stock_take_id>")
 def report_and_progress(stock_take_id: str) -> Response:
-    """Store the report of a device in a POST, and return the progress of all devices.
-
-    A device that `asks` wants to sign off. The others learn that they are asked to stop, and then report that it is not
-    open there.
-    """
-    session, now = current_session(), clock.now()
-    body = json_object() if request.method == "POST" else {}
-    actions.report(session.organization_id, session.device_name or session.name, body, [], now)
-    take = stock_takes.find_stock_take(session.organization_id, stock_take_id)
+    """Store the report of a device in a POST, and return the progress of all devices."""
+    actions.report_alone()
+    take = stock_takes.find_stock_take(organization_id(), stock_take_id)
     if take is None:
         abort(404)
-    for one in [one for one, (_, at) in list(_asking.items()) if at < now - _ASKS_FOR]:
-        _asking.pop(one, None)
-    device = body.get("device")
-    if body.get("asks") is True and take.is_open and actions.is_device_id(device) and len(_asking) < _MOST_ASKING:
-        _asking[stock_take_id] = (device, now)
-    asking = _asking.get(stock_take_id)
     with WORK.holding(take.scanned * _BYTES_OF_SCAN):
         progress = stock_takes.progress(take)
         content = {
             **_summary(take),
-            "is_asked": asking is not None and asking[0] != device,
+            **actions.exchange("stock_take", stock_take_id, is_open=take.is_open),
             "expected_ids": progress.expected,
             "scans": [[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in progress.scans],
             "seen": [[row[0], row[1], row[2] // 1000, bool(row[3])] for row in progress.seen],
-            "devices": [
-                [*row[:2], bool(row[2]), row[3], row[4] and row[4] // 1000, row[5] // 1000] for row in progress.devices
-            ],
         }
         return Response(json_text.encode(content), mimetype="application/json")
 

@@ -111,3 +111,58 @@ def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, truck: 
     assert send(rival, start(truck)) == [("refused", "This is no longer possible")]
     viewer = sign_in_as(Role.VIEWER)
     assert viewer.get("/scan/expected-lists").status_code == 403
+
+
+def holds(list_id: int, unsent: int, *, is_open: bool = True) -> list[dict[str, Any]]:
+    return [{"list": list_id, "is_open": is_open, "unsent": unsent, "since": clock.now() // 1000 - 60_000}]
+
+
+def report(browser: Browser, list_id: int, device: str, held: object, **more: object) -> dict[str, Any]:
+    """Send the report of a device, and return the state with the reports of all devices."""
+    answer = browser.send(f"/scan/expected-lists/{list_id}", {"device": device, "holds": held, **more})
+    assert answer.status_code == 200, answer.text
+    state: dict[str, Any] = answer.json  # type: ignore[assignment]
+    return state
+
+
+def test_devices_report_the_unsent_scans_of_a_list_and_are_asked_to_stop(
+    sign_in_as: SignIn, site: Site, truck: int, cast: Cast
+) -> None:
+    """Regression: a list was signed off as missing an asset that another handheld had scanned and not sent yet."""
+    olga, otto = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR)
+    send(olga, start(truck))
+    report(otto, truck, "device-2", holds(truck, 2))
+    state = report(olga, truck, "device-1", holds(truck, 0), asks=True)
+    assert [row[2:4] for row in state["devices"]] == [[True, 0], [True, 2]]
+    assert not state["is_asked"]
+    assert report(otto, truck, "device-2", holds(truck, 2))["is_asked"]
+    one = {"id": "scan-0001", "code": PALLET, "location": site.dock.id, "list": truck, "at": clock.now() // 1000}
+    body = {
+        "sent_at": clock.now() // 1000,
+        "items": [one],
+        "device": "device-2",
+        "holds": holds(truck, 2, is_open=False),
+    }
+    otto.send("/scan/batch", body)
+    state = report(olga, truck, "device-1", holds(truck, 0))
+    assert [row[2:4] for row in state["devices"]] == [[True, 0], [False, 1]], "one of two has arrived"
+    stranger = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
+    assert (
+        stranger.send(f"/scan/expected-lists/{truck}", {"device": "device-3", "holds": holds(truck, 1)}).status_code
+        == 404
+    )
+    wrong = [5, {"list": "x", "unsent": 1}, {"list": True, "unsent": 1}, {"stock_take": truck, "unsent": 1}]
+    assert len(report(olga, truck, "device-4", wrong)["devices"]) == 2
+    page = olga.get(f"/expected-lists/{truck}/sign-off").text
+    assert "1 unsent scan," in page
+    assert "may have unsent scans" in page
+    answer = olga.send(f"/scan/expected-lists/{truck}/sign-off", {"version": state["version"]})
+    assert answer.json["is_signed"]  # type: ignore[index]
+    assert report(otto, truck, "device-2", holds(truck, 1))["devices"] == [], "it has ended"
+
+
+def test_a_deleted_list_takes_the_reports_of_devices_with_it(sign_in_as: SignIn, truck: int) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    assert len(report(browser, truck, "device-1", holds(truck, 1))["devices"]) == 1
+    assert browser.post(f"/expected-lists/{truck}/remove").status_code == 303
+    assert execute("SELECT count(*) FROM expected_list_device").fetchone() == (0,)

@@ -14,7 +14,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import shell
 from edge.database.connection import execute
-from edge.handhelds import stock_takes
+from edge.handhelds import device_reports
 from edge.people import devices
 from edge.people.people import Role
 from edge.rate_limits import Buckets
@@ -342,7 +342,7 @@ def test_a_report_that_makes_no_sense_changes_nothing(sign_in_as: SignIn, site: 
 
 
 def test_reports_of_devices_are_limited(sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stock_takes, "MAX_DEVICES", 2)
+    monkeypatch.setattr(device_reports, "MAX_DEVICES", 2)
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site))
     counts = [len(reports(browser, f"device-{number}", holds(number))) for number in (1, 2, 3, 2)]

@@ -7,16 +7,14 @@ import * as copy from "./copy.js";
 import { newId } from "./catch.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
+import { mayHold } from "./shared.js";
 import { button, choice, closeSheet, drawGroups, fill, message, openSheet, part, anchor, sheet } from "./sheets.js";
 import { say } from "./show.js";
+import { ASK_AGAIN, askToSignOff, CALM, isCaughtUp } from "./signing.js";
 import { ask, link } from "./sync.js";
 import { begin, cancel, catchUp, expectedAt, finish, groupsOf, join, markLost, otherDevices, setAside, take } from "./take.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
-
-const PATIENCE = 4000; // ms
-const ASK_AGAIN = 3000; // ms
-const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
 
 const TITLES = {
   missing: t("Missing"),
@@ -156,7 +154,7 @@ const isSent = () => link.state === "ok" && !link.waiting;
 /** Ask what other devices hold, again and again while they hold something. If it is nothing, the button signs off at once. */
 async function prepare(own) {
   own.isAsked = true;
-  const isSafe = (await isCaughtUp()) && take && !(await otherDevices()).some(mayHold);
+  const isSafe = (await isCaughtUp(catchUp)) && take && !(await otherDevices()).some(mayHold);
   if (ready !== own || sheet.name !== "take") return;
   if (!isSafe) return setTimeout(askAgain, ASK_AGAIN, own);
   own.isSafe = true;
@@ -175,49 +173,20 @@ async function signOffAtOnce() {
   await signOff(groupsOf(await queue.recent(Infinity)), devices);
 }
 
-/** Fetch the state of other devices first; without a connection, use the last known state. */
-async function confirm() {
-  const isCurrent = await isCaughtUp(true);
-  await redraw();
-  if (take && sheet.name === "take") openSignOff(groupsOf(await queue.recent(Infinity)), await otherDevices(), isCurrent);
-}
+const confirm = () => askToSignOff({
+  title: t("Sign off the stock-take at {location}?", { location: take.name }),
+  catchUp, devices: otherDevices, isOpen: () => Boolean(take), content,
+}, "take");
 
-let asking = 0;
-
-/** Show when the other devices have sent everything. */
-async function confirmAgain() {
-  if (sheet.name !== "sign-off" || !take) return;
-  const isCurrent = await isCaughtUp(true);
-  if (sheet.name !== "sign-off" || !take) return;
-  const devices = await otherDevices();
-  if (!isCurrent || devices.some(mayHold)) asking = setTimeout(confirmAgain, ASK_AGAIN);
-  else openSignOff(groupsOf(await queue.recent(Infinity)), devices, isCurrent);
-}
-
-/** Fetch the state of other devices, which `asks` them to stop. Returns false without a connection or after a timeout. */
-async function isCaughtUp(asks = false) {
-  if (link.state !== "ok") return false;
-  const late = new Promise((resolve) => { setTimeout(resolve, PATIENCE, false); });
-  const asked = catchUp(asks).then(() => true, (error) => {
-    if (!error.state) throw error;
-    return false;
-  });
-  return Promise.race([asked, late]);
-}
-
-function openSignOff(groups, devices, isCurrent) {
-  const { name } = take;
-  const unclear = link.held.length;
-  const list = countsOf(groups);
-  const person = link.me ? link.me.name : "";
-  const isSafe = isCurrent && devices.every((one) => !mayHold(one));
-  clearTimeout(asking);
-  if (!isSafe) asking = setTimeout(confirmAgain, ASK_AGAIN);
-  openSheet("sign-off", t("Sign off the stock-take at {location}?", { location: name }), list,
+/** What is signed off is what the sheet shows. */
+async function content() {
+  const [unclear, groups] = [link.held.length, groupsOf(await queue.recent(Infinity))];
+  const parts = [
+    countsOf(groups),
     message(t("Signing off records the scans and keeps the result.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
-    ...devicesPart(devices, isCurrent),
-    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off anyway as {person}", { person }), () => signOff(groups, devices), "button wide", CALM / 2));
+  ];
+  return { parts, sign: (devices) => signOff(groups, devices) };
 }
 
 function countsOf(groups) {
@@ -232,24 +201,4 @@ async function signOff(groups, devices) {
   await finish(groups, devices);
   await redraw();
   openSheet("signed-off", t("Signed off"), countsOf(groups), anchor(`/stock-takes/${id}`, t("Open the report")));
-}
-
-/** Any device can scan on without a connection, until it has said that it stopped. */
-const mayHold = ({ unsent, isOpen }) => unsent > 0 || isOpen;
-
-function devicesPart(devices, isCurrent) {
-  const stale = isCurrent ? [] : [message(t("No connection. Other devices may have unsent scans."))];
-  if (!devices.length) return stale;
-  const list = part("moves", "", "ul");
-  list.id = "other-devices";
-  list.append(...devices.map((one) => part("", deviceText(one), "li")));
-  const warning = message(`${t("They are asked to stop scanning, and answer within 15 seconds.")} ${t("Unsent scans of other devices are missing here. First check that those devices show “All saved”.")}`);
-  return [part("choices-head", t("Other devices"), "h3"), list, ...stale, ...(devices.some(mayHold) ? [warning] : [])];
-}
-
-function deviceText(one) {
-  const values = { device: one.name, ago: ago(one.reported, siteNow()) };
-  if (one.unsent) return tn("{device}: {count} unsent scan, last contact: {ago}", "{device}: {count} unsent scans, last contact: {ago}", one.unsent, values);
-  if (mayHold(one)) return t("{device}: may have unsent scans, last contact: {ago}", values);
-  return t("{device}: everything sent", values);
 }

@@ -6,6 +6,7 @@ import { siteTime, stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { byName, withBelow } from "./locations.js";
 import * as queue from "./queue.js";
+import { exchange, follow, othersOf } from "./shared.js";
 import { ask, flush, post } from "./sync.js";
 
 const COUNTING = ["queued", "recorded", "again"];
@@ -38,7 +39,7 @@ export const unsigned = async () => (await ask("/scan/expected-lists")).lists;
 
 /** Work with a list from now on; it is started if nobody has. */
 export async function choose({ id }) {
-  const state = await ask(`/scan/expected-lists/${id}`);
+  const state = await exchange(`/scan/expected-lists/${id}`, {}, { list: { id } });
   const made = stamp();
   if (!state.is_open) await queue.add({ id: newId(), act: "start_list", list: id, ...made });
   await keep({ ...EMPTY, ...state, since: state.is_open ? state.started_at : siteTime(made) });
@@ -47,26 +48,28 @@ export async function choose({ id }) {
 
 export const leave = () => keep(null);
 
-/** Fetch the state. Returns false if the list was signed off or deleted. */
-export async function catchUp() {
-  if (!list) return true;
-  const { id, since } = list;
-  const state = await ask(`/scan/expected-lists/${id}`).catch((error) => {
-    if (error.status === 404) return null;
-    throw error;
-  });
-  if (!list || list.id !== id) return true;
-  if (!state || state.is_signed) {
-    await keep(null);
-    return false;
-  }
-  await keep({ ...state, since: state.started_at || since });
-  return true;
-}
+/** Report and fetch the state. A deleted list has ended, as one that was signed off. */
+const report = (id, more) => exchange(`/scan/expected-lists/${id}`, more).catch((error) => {
+  if (error.status === 404) return { is_signed: true };
+  throw error;
+});
 
-/** Sign off what is on the screen. The server refuses it if the result has changed. */
-export async function signOff() {
-  const signed = await post(`/scan/expected-lists/${list.id}/sign-off`, { version: list.version });
+/** See `follow`. */
+export const catchUp = (asks = false) => follow({
+  ask: report, now: () => list, keep,
+  after: (state) => (state.is_signed ? null : { ...state, since: state.started_at || list.since, stopped: list.stopped }),
+}, asks);
+
+export const isStopped = () => Boolean(list && list.stopped);
+
+export const otherDevices = () => othersOf(list.devices);
+
+/** The id of the list, if a scan at this location counts for it. */
+export const listAt = (location) => (list && location && withBelow(list.location).has(location.id) ? list.id : undefined);
+
+/** Sign off the version that is on the screen. The server refuses it if the result has changed. */
+export async function signOff(version) {
+  const signed = await post(`/scan/expected-lists/${list.id}/sign-off`, { version });
   await keep(null);
   return signed;
 }

@@ -2,16 +2,16 @@
 
 import { setLoading } from "./carrier.js";
 import { newId } from "./catch.js";
-import { catchUp, choose, groupsOf, leave, list, signOff, unsigned } from "./expected.js";
+import { catchUp, choose, groupsOf, leave, list, otherDevices, signOff, unsigned } from "./expected.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
+import { mayHold } from "./shared.js";
 import { anchor, button, choice, closeSheet, drawGroups, fill, message, openSheet, part, sheet } from "./sheets.js";
 import { say, showLocation } from "./show.js";
+import { askToSignOff, CALM } from "./signing.js";
 import { link } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
-
-const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
 
 const TITLES = { missing: t("Missing"), wrong: t("Wrong"), surplus: t("Surplus"), ticked: t("Ticked off") };
 
@@ -105,28 +105,38 @@ function line(_, { id, name, key, other }) {
   }];
 }
 
-/** Sign off at once if all assets are there and no others; otherwise ask. */
+/** Sign off at once if all assets are there, no others, and no other device may hold scans; otherwise ask. */
 async function confirm(groups) {
   if (link.state !== "ok") return say(t("No connection: sign off later"));
   if (link.waiting) return say(t("Not everything is sent yet"));
-  const isWhole = !groups.missing.length && !groups.wrong.length && !groups.surplus.length;
-  if (isWhole && performance.now() - ready.since > CALM) return finish();
-  const counts = part("moves", "", "ul");
-  counts.append(...Object.keys(TITLES).map((name) => part("", `${TITLES[name]}: ${groups[name].length}`, "li")));
-  openSheet("expected-sign-off", t("Sign off {list}?", { list: list.name }), counts,
-    button(isWhole ? t("Sign off as {person}", { person: link.me.name }) : t("Sign off anyway as {person}", { person: link.me.name }),
-      finish, "button wide", CALM / 2));
+  const isCalm = performance.now() - ready.since > CALM;
+  if (isWhole(groups) && isCalm && !(await otherDevices()).some(mayHold)) return finish(list.version);
+  await askToSignOff({
+    title: t("Sign off {list}?", { list: list.name }), catchUp, devices: otherDevices, isOpen: () => Boolean(list), content,
+  }, "expected");
 }
 
-async function finish() {
+/** What is signed off is what the sheet shows. */
+async function content() {
+  const [groups, { version }] = [groupsOf(await queue.recent(Infinity)), list];
+  return { parts: [countsOf((name) => groups[name].length)], isPartial: !isWhole(groups), sign: () => finish(version) };
+}
+
+const isWhole = (groups) => !groups.missing.length && !groups.wrong.length && !groups.surplus.length;
+
+function countsOf(number) {
+  const counts = part("moves", "", "ul");
+  counts.append(...Object.keys(TITLES).map((name) => part("", `${TITLES[name]}: ${number(name)}`, "li")));
+  return counts;
+}
+
+async function finish(version) {
   if (!list) return;
   const { id } = list;
   try {
-    const { ticked, missing, surplus_count, wrong_count } = await signOff();
-    const counts = part("moves", "", "ul");
+    const { ticked, missing, surplus_count, wrong_count } = await signOff(version);
     const numbers = { missing: missing.length, wrong: wrong_count, surplus: surplus_count, ticked: ticked.length };
-    counts.append(...Object.keys(TITLES).map((name) => part("", `${TITLES[name]}: ${numbers[name]}`, "li")));
-    openSheet("expected-signed", t("Signed off"), counts, anchor(`/expected-lists/${id}`, t("Open the report")));
+    openSheet("expected-signed", t("Signed off"), countsOf((name) => numbers[name]), anchor(`/expected-lists/${id}`, t("Open the report")));
   } catch (error) {
     if (!error.state) throw error;
     await openList(); // with the new result

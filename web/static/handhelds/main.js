@@ -30,7 +30,6 @@ const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting l
 const SIGN_IN_WITHIN = 15000; // ms
 const BADGE_PATIENCE = 3000; // ms: the scans after it wait for the answer, since it may end the session
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "surplus", "again", "recorded", "undone", "counted", "done"];
-const STOPPED = t("The stock-take is being signed off on another device. Wait, or pause it here");
 const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
 
 let lastCode = { code: "", at: 0 };
@@ -82,9 +81,10 @@ async function onCode({ id, code, raw, at, era, by = signedIn() }) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Scan a location first"), detail: t("{code} was not recorded", { code }), state: "" });
   }
-  if (stock.isStopped()) {
+  const stopped = stoppedBy(stock.take, expected.listAt(choice.location));
+  if (stopped) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: STOPPED, detail: t("{code} was not recorded", { code }), state: "" });
+    return showResult({ outcome: "refused", thing: stopped, detail: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, stamp(by, { at, era }), thing);
@@ -190,6 +190,7 @@ async function keep(id, code, made, thing) {
   let item = {
     id, code, ...made, choice, locationId: location && location.id, locationName: location ? location.name : "",
     held: location ? null : { label, question }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
+    list: stock.take ? undefined : expected.listAt(location),
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
     unlisted: !stock.take && expected.list && thing ? !expected.isExpected(thing.id) : undefined,
     ...carrier.wireOf(thing),
@@ -303,17 +304,22 @@ async function undo(entries) {
   lastCode = { code: "", at: 0 }; // the same code may be scanned again at once
   const sent = [];
   for (const entry of entries) if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) sent.push(entry);
-  await queue.addAll(sent.map(({ id, take }) => ({ id: newId(), undo: id, take, ...stamp() })));
+  await queue.addAll(sent.map(({ id, take, list }) => ({ id: newId(), undo: id, take, list, ...stamp() })));
   if (entries.length > 1) say(tn("Undoing {count} scan", "Undoing {count} scans", entries.length));
   await showAgain(entries[0].id);
   flush();
 }
 
-/** While another device signs off the stock-take, nothing of it changes here. */
-function isKeptBack({ take }) {
-  const isStopped = Boolean(take) && stock.isStopped();
-  if (isStopped) say(STOPPED);
-  return isStopped;
+/** While another device signs off a stock-take or list, nothing of it changes here. Returns what to say. */
+function stoppedBy(take, list) {
+  if (take && stock.isStopped()) return t("The stock-take is being signed off on another device. Wait, or pause it here");
+  return list && expected.isStopped() ? t("The list is being signed off on another device. Wait, or leave it here") : "";
+}
+
+function isKeptBack({ take, list }) {
+  const stopped = stoppedBy(take, list);
+  if (stopped) say(stopped);
+  return Boolean(stopped);
 }
 
 /** Undo everything that a sweep recorded. */
@@ -327,7 +333,7 @@ async function undoSweep(entry) {
 
 /** Save the open sweep, and show it as one result. */
 async function saveSweep() {
-  if (stock.take && isKeptBack({ take: stock.take.id })) return;
+  if (isKeptBack({ take: stock.take, list: expected.list })) return;
   (await useTools()).stopAll();
   const entry = await sweep.save();
   if (!entry) return;

@@ -250,7 +250,7 @@ export const saveSweep = (entry, items) => work(["queue", "log", "kept", "sweep"
 });
 
 /** Undo a sweep: scans that are held are withdrawn, the others undone. `made` is the stamp of the undo. */
-export const undoSweep = ({ id, codes, take }, made) => work(["queue", "log"], "readwrite", (t) => {
+export const undoSweep = ({ id, codes, take, list }, made) => work(["queue", "log"], "readwrite", (t) => {
   const withdrawn = new Set();
   t.objectStore("queue").openCursor().onsuccess = ({ target: { result: cursor } }) => {
     if (cursor) {
@@ -262,7 +262,7 @@ export const undoSweep = ({ id, codes, take }, made) => work(["queue", "log"], "
       return cursor.continue();
     }
     const sent = codes.map((code, no) => no).filter((no) => !withdrawn.has(scanId(id, no)));
-    if (sent.length) t.objectStore("queue").add({ id: undoId(id, ""), undo: id, undone: sent, sweep: id, take, ...made });
+    if (sent.length) t.objectStore("queue").add({ id: undoId(id, ""), undo: id, undone: sent, sweep: id, take, list, ...made });
     change(t, id, (entry) => ({ ...entry, undos: sent.length, state: sent.length ? "undoing" : "undone" }));
   };
 });

@@ -179,7 +179,9 @@ export async function save() {
   sort();
   const [rows, { choice }, sweep] = [chosen(), locations, current];
   if (!rows.length || !choice.location) return null;
-  const place = { choice: choice.id, locationId: choice.location.id, locationName: choice.location.name, held: null, take: stock.take ? stock.take.id : undefined };
+  const place = { choice: choice.id, locationId: choice.location.id, locationName: choice.location.name, held: null };
+  if (stock.take) place.take = stock.take.id;
+  else place.list = expected.listAt(choice.location);
   const items = rows.map(({ caught, ...row }, no) => {
     const thing = copy.find(row.code);
     return { ...row, ...place, id: scanId(sweep.id, no), sweep: sweep.id, ...carrier.wireOf(thing) };

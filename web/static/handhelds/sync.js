@@ -106,13 +106,13 @@ function firstOf(items) {
 }
 
 /** `at`: when it was made, by the site's clock. `session`: in which it was made, if that was somebody else's. */
-function onTheWire({ id, undo, undone, act, code, locationId, choice, take, onto, off, sweep, ...more }, at) {
+function onTheWire({ id, undo, undone, act, code, locationId, choice, take, list, onto, off, sweep, ...more }, at) {
   const session = more.person && more.person !== link.me.person ? more.session : undefined;
-  if (undone) return { id, sweep, undone: undone.slice(0, UNDOS), at, session, stock_take: take };
-  if (undo) return { id, undo, at, session, stock_take: take };
+  if (undone) return { id, sweep, undone: undone.slice(0, UNDOS), at, session, stock_take: take, list };
+  if (undo) return { id, undo, at, session, stock_take: take, list };
   if (act) return { id, act, at, session, choice, location: locationId, asset: more.asset, stock_take: more.stock_take,
-    with_sublocations: more.with_sublocations, expected: more.expected, lines: more.lines, list: more.list, text: more.text };
-  return { id, code, asset: more.assetId, location: locationId, choice, at, session, stock_take: take, onto, off, sweep };
+    with_sublocations: more.with_sublocations, expected: more.expected, lines: more.lines, list, text: more.text };
+  return { id, code, asset: more.assetId, location: locationId, choice, at, session, stock_take: take, list, onto, off, sweep };
 }
 
 /** Count and show what waits: before anything is said about it, and when a response takes long. */
@@ -193,16 +193,20 @@ function failure(state, message, status = 0) {
 let device = null;
 
 /**
- * What of stock-takes is `waiting` here, for other devices at the sign-off. One that is not named is not open here, and all of it
- * is sent. `joined`: one that is opened now.
+ * What of stock-takes and expected lists is `waiting` here, for other devices at the sign-off. One that is not named is not open
+ * here, and all of it is sent. `joined`: those that are opened now.
  */
 export async function holdings(waiting, joined = null, times = clock.siteTimes(waiting)) {
-  const take = joined || (await queue.load("take"));
-  const holds = new Map(take ? [[take.id, { stock_take: take.id, is_open: take.stopped !== "stopped", unsent: 0 }]] : []);
-  for (const item of waiting) {
-    if (!item.take) continue;
-    const before = holds.get(item.take) || { stock_take: item.take, is_open: false, unsent: 0 };
-    holds.set(item.take, { since: times.get(item.id), ...before, unsent: before.unsent + queue.sizeOf(item) });
+  const open = { stock_take: await queue.load("take"), list: await queue.load("list"), ...joined };
+  const holds = new Map();
+  for (const [kind, one] of Object.entries(open)) {
+    if (one) holds.set(one.id, { [kind]: one.id, is_open: one.stopped !== "stopped" && one.location !== null, unsent: 0 });
+  }
+  for (const item of waiting.filter(({ act }) => !act)) {
+    const [kind, id] = item.take ? ["stock_take", item.take] : ["list", item.list];
+    if (!id) continue;
+    const before = holds.get(id) || { [kind]: id, is_open: false, unsent: 0 };
+    holds.set(id, { since: times.get(item.id), ...before, unsent: before.unsent + queue.sizeOf(item) });
   }
   return { device: await ownId(), holds: [...holds.values()] };
 }

@@ -6,8 +6,9 @@ import * as copy from "./copy.js";
 import { byName, withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as queue from "./queue.js";
+import { exchange, follow, othersOf } from "./shared.js";
 import { scanId } from "./sweeping.js";
-import { flush, holdings, ownId, post, recount } from "./sync.js";
+import { flush, recount } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
@@ -50,37 +51,18 @@ export async function begin(location, withSublocations) {
 
 /** Continue a stock-take started on another device, which from now on knows that it is open here, too. */
 export async function join({ id }) {
-  const { location, name, with_sublocations, expected_ids, scans, seen, devices } = await exchange(id, {}, { id });
+  const { location, name, with_sublocations, expected_ids, scans, seen, devices } = await ask(id, {}, { stock_take: { id } });
   await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [], devices });
 }
 
-/** Report to the server and fetch the results of other devices. `asks`: whether the others shall stop for the sign-off. */
-const exchange = async (id, more, joined) => post(`/scan/stock-takes/${id}`, { ...(await holdings(await queue.waiting(), joined)), ...more });
+const ask = (id, more, joined) => exchange(`/scan/stock-takes/${id}`, more, joined);
 
 export const isStopped = () => Boolean(take && take.stopped);
 
-/**
- * Fetch the results of other devices and readers. Returns false if the stock-take has ended. Another device may ask this one to
- * stop for the sign-off: from then on no scan is taken for it, and this device says so. It takes scans again only after the
- * server knows that it does, so that nobody signs off without them.
- */
-export async function catchUp(asks = false) {
-  if (!take) return true;
-  const { id } = take;
-  const state = await exchange(id, { asks });
-  if (!take || take.id !== id) return true;
-  if (!state.is_open) {
-    await keep(null);
-    return false;
-  }
-  await keep({ ...take, others: state.scans, seen: state.seen, devices: state.devices });
-  const stops = state.is_asked && !(await queue.load("sweeping")); // what it reads is counted, and not yet sent
-  if (stops === isStopped()) return true;
-  await keep({ ...take, stopped: stops ? "stopped" : "resuming" });
-  await exchange(id);
-  if (!stops && take && take.id === id) await keep({ ...take, stopped: "" });
-  return true;
-}
+/** See `follow`. */
+export const catchUp = (asks = false) => follow({
+  ask, now: () => take, keep, after: ({ is_open, scans, seen, devices }) => (is_open ? { ...take, others: scans, seen, devices } : null),
+}, asks);
 
 /** Sign off the groups on the screen, with the known state of other devices. */
 export async function finish(groups, devices) {
@@ -155,9 +137,4 @@ function judge(id, isFound, seen) {
   return [inScope(seen.location) ? "here" : "elsewhere", seen];
 }
 
-/** Other devices of the stock-take: { name, unsent, since, reported, isOpen }. One where it is open may hold more. */
-export async function otherDevices() {
-  const own = await ownId();
-  return (take.devices || []).filter(([id]) => id !== own)
-    .map(([, name, isOpen, unsent, since, reported]) => ({ name, unsent, since, reported, isOpen }));
-}
+export const otherDevices = () => othersOf(take.devices);
