@@ -157,7 +157,10 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, is_accepted
         return _refuse(sender, scan, received_at, reason)
     if not is_accepted and not _is_live_location(sender.organization_id, scan.location_id):
         return Answer(scan.id, Result.RETIRED)
-    record = find(sender.organization_id, scan)
+    if scan.asset_id is not None:
+        record = lookup.asset_by_id(sender.organization_id, scan.asset_id)
+    else:
+        record = lookup.by_code(sender.organization_id, scan.code)
     if record is None:
         _store_unknown(sender, scan, received_at)
         return _unknown(sender.organization_id, scan.id, scan.code)
@@ -169,13 +172,6 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, is_accepted
         if reason:
             return _refuse(sender, scan, received_at, reason)
     return _record(sender, scan, record, received_at, is_accepted=is_accepted)
-
-
-def find(organization_id: int, scan: Submitted) -> RecordRef | None:
-    """Return the scanned asset or location, or None for an unknown code."""
-    if scan.asset_id is not None:
-        return lookup.asset_by_id(organization_id, scan.asset_id)
-    return lookup.by_code(organization_id, scan.code)
 
 
 def _unknown(organization_id: int, scan_id: str, code: str) -> Answer:
