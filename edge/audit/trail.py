@@ -58,7 +58,7 @@ class AuditRow(NamedTuple):
     @property
     def changes(self) -> list[str]:
         """Return one text per changed field, such as `name: Pallet → Box`."""
-        return [f"{name.replace('_', ' ')}: {_text(value)}" for name, value in self.detail.items()]
+        return _texts(self.detail)
 
 
 class AuditFilter(NamedTuple):
@@ -127,9 +127,15 @@ def has_entry(no: int, at: int) -> bool:
     return row[0] == at if row else no <= newest_no()
 
 
+def _texts(detail: Mapping[str, Any]) -> list[str]:
+    return [f"{name.replace('_', ' ')}: {_text(value)}" for name, value in detail.items()]
+
+
 def _text(value: Any) -> str:
     if isinstance(value, dict) and value.keys() == {"old", "new"}:
         return f"{_text(value['old'])} → {_text(value['new'])}"
+    if isinstance(value, dict):
+        return f"({', '.join(_texts(value))})"
     if isinstance(value, list):
         return ", ".join(_text(one) for one in value)
     if value is None:

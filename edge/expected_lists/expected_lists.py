@@ -6,7 +6,8 @@ result is stored and does not change again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from edge import clock
@@ -84,13 +85,18 @@ def create(
     direction: Direction | None = None,
     location_id: int | None = None,
     with_contents: bool = False,
+    file_lines: Mapping[str, int] = MappingProxyType({}),
 ) -> int:
     """Create a list from external keys or tags and return its id. Repeated codes count once.
 
-    `with_contents` adds the assets that these carry. Raises Invalid, which names unknown codes, NotFound and Conflict.
+    `with_contents` adds the assets that these carry. `file_lines`: the lines of codes that are from a file.
+
+    Raises Invalid, which names unknown codes, NotFound and Conflict.
     """
     name = values.name("name", name)
-    asset_ids = _assets(actor.organization_id, codes, with_contents=with_contents)  # before the lock: up to 1 s
+    asset_ids = _assets(
+        actor.organization_id, codes, file_lines, with_contents=with_contents
+    )  # before the lock: up to 1 s
     with acting(actor) as act:
         _check_place(actor.organization_id, door_id, direction, location_id)
         list_id: int = execute(
@@ -248,7 +254,9 @@ def _check_place(
         raise Invalid.one("place", "fk_not_found", N_("This place does not exist")) from error
 
 
-def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) -> list[int]:
+def _assets(
+    organization_id: int, codes: Sequence[str], file_lines: Mapping[str, int], *, with_contents: bool
+) -> list[int]:
     """Return the assets of codes. Raises Invalid."""
     codes = [code.strip() for code in codes if code.strip()]
     if not codes:
@@ -260,7 +268,7 @@ def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) 
     for code in dict.fromkeys(codes):
         record = lookup.by_code(organization_id, code) if len(code) <= values.MAX_TEXT else None
         if record is None or record.kind != "asset" or tracked_people.among([record.id]):
-            unknown.append(code[: values.MAX_NAME])
+            unknown.append(code)
             continue
         assets[record.id] = None
         if with_contents:
@@ -268,11 +276,21 @@ def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) 
             people = tracked_people.among(on_it)
             assets.update((asset_id, None) for asset_id in on_it if asset_id not in people)
     if unknown:
-        message = fill(N_("No asset has the key or tag %(codes)s"), codes=shortened(unknown, MOST_FAULTS))
-        raise Invalid([FieldError("codes", "fk_not_found", message, None)])
+        raise Invalid(list(_unknown(unknown, file_lines)))
     if len(assets) > MOST_ITEMS:
         raise _too_many()
     return list(assets)
+
+
+def _unknown(codes: Sequence[str], file_lines: Mapping[str, int]) -> Iterator[FieldError]:
+    typed = [code[: values.MAX_NAME] for code in codes if code not in file_lines]
+    of_file = [f"{file_lines[code]}: {code[: values.MAX_NAME]}" for code in codes if code in file_lines]
+    for field, names, text in (
+        ("codes", typed, N_("No asset has the key or tag %(codes)s")),
+        ("file", of_file, N_("No asset has the key or tag in these lines. %(codes)s")),
+    ):
+        if names:
+            yield FieldError(field, "fk_not_found", fill(text, codes=shortened(names, MOST_FAULTS)), None)
 
 
 def _too_many() -> Invalid:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
@@ -50,23 +50,13 @@ class Chart(NamedTuple):
 
 def coming_and_going(spans: Sequence[Span], names: Sequence[str]) -> Chart:
     """Return arrivals as bars upward and departures as bars downward, on the same scale."""
-    most = max(1, *(max(span.arrived, span.left) for span in spans))
-    middle = HEIGHT / 2
-    bars = []
-    for number, (span, name) in enumerate(zip(spans, names, strict=True)):
-        x, width = _slot(number, len(spans))
-        for count, color in ((span.arrived, 0), (span.left, 1)):
-            if count:
-                height = max(count / most * middle, LEAST_HEIGHT)
-                y = middle - height if color == 0 else middle
-                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {_moved(count, color)}"))
     came, went = sum(span.arrived for span in spans), sum(span.left for span in spans)
     about = gettext("%(came)s, %(went)s; bars upward are arrivals, bars downward departures.") % {
         "came": _moved(came, 0),
         "went": _moved(went, 1),
     }
-    upper, lower = _moved(most, 0), _moved(most, 1)
-    return Chart(gettext("Arrivals and departures"), about, bars, upper, lower, middle, _labels(names))
+    numbers = [(span.arrived, span.left) for span in spans]
+    return up_and_down(gettext("Arrivals and departures"), about, numbers, names, _moved)
 
 
 def _moved(count: int, color: int) -> str:
@@ -75,8 +65,21 @@ def _moved(count: int, color: int) -> str:
     return ngettext("%(num)s arrived", "%(num)s arrived", count) % {"num": number_of(count)}
 
 
-def up_and_down(title: str, about: str, numbers: Sequence[tuple[int, int]], names: Sequence[str]) -> Chart:
-    """Return the first number of each period as a bar upward, and the second one downward, on the same scale."""
+def _plain(count: int, _color: int) -> str:
+    return number_of(count)
+
+
+def up_and_down(
+    title: str,
+    about: str,
+    numbers: Sequence[tuple[int, int]],
+    names: Sequence[str],
+    label: Callable[[int, int], str] = _plain,
+) -> Chart:
+    """Return the first number of each period as a bar upward, and the second one downward, on the same scale.
+
+    `label` describes a number and its color. The ends of the plot have plain numbers, which nobody takes for totals.
+    """
     most = max(1, *(max(pair) for pair in numbers))
     middle = HEIGHT / 2 if any(down for _, down in numbers) else HEIGHT
     bars = []
@@ -86,7 +89,7 @@ def up_and_down(title: str, about: str, numbers: Sequence[tuple[int, int]], name
             if count:
                 height = max(count / most * middle, LEAST_HEIGHT)
                 y = middle - height if color == 0 else middle
-                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {number_of(count)}"))
+                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {label(count, color)}"))
     lower = number_of(most) if middle < HEIGHT else "0"
     return Chart(title, about, bars, number_of(most), lower, middle, _labels(names))
 

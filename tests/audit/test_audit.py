@@ -149,6 +149,7 @@ def test_wrong_passwords_within_an_hour_are_one_entry(
         "Olga",
         {"address": "10.0.0.29", "attempts": 30, "earlier": earlier},
     )
+    assert "earlier: (address: 10.0.0.0), (address: 10.0.0.1), " in " ".join(mine.changes)
     entries = trail.list_page(cast.acme, trail.AuditFilter(subject_kind=trail.BOX), limit=9).rows
     assert [line.detail["attempts"] for line in entries if line.action == "person.sign_in_refused"] == [30]
     later = clock.now() + clock.HOUR + 1

@@ -79,7 +79,15 @@ def new_expected_list_form() -> str:
 @once
 def new_expected_list() -> Answer:
     place, with_contents = _place(request.form.get("place", "")), "with_contents" in request.form
-    list_id = expected_lists.create(actor(), text(request.form, "name"), _codes(), **place, with_contents=with_contents)
+    codes, file_lines = request.form.get("codes", "").splitlines(), _codes_of_file()
+    list_id = expected_lists.create(
+        actor(),
+        text(request.form, "name"),
+        [*codes, *file_lines],
+        **place,
+        with_contents=with_contents,
+        file_lines=file_lines,
+    )
     return done(f"/expected-lists/{list_id}", "made")
 
 
@@ -163,25 +171,25 @@ def _place(chosen: str) -> dict[str, Any]:
     raise Invalid.one("place", "invalid_value", N_("Choose a door or a location"))
 
 
-def _codes() -> list[str]:
-    """Return the codes of the form: one a line, and of the file."""
-    codes = request.form.get("codes", "").splitlines()
+def _codes_of_file() -> dict[str, int]:
+    """Return the codes of the uploaded file, if there is one, with their lines."""
     file = request.files.get("file")
-    if file and file.filename:
-        data = file.read()
-        with _turns.turn(organization_id(), WAIT_SECONDS) as has_turn:
-            if not has_turn:
-                raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
-            with WORK.holding(memory_of(data), f"organization {organization_id()}"):
-                table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
-        if not table.is_certain:
-            words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
-            message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)
-            raise Invalid.one("encoding", "required", message)
-        known = [name if name.lower() in COLUMNS else "" for name in table.heading]  # a delivery note has more columns
-        names = names_of(known, COLUMNS, () if any(known) else COLUMNS[:1])
-        for line in (row.line(names) for row in table.rows):
-            if line.fault:
-                raise Invalid.one("file", "invalid_value", unpack(line.fault))
-            codes.append(line.cells.get("external_key") or line.cells.get("tag", ""))
+    if not file or not file.filename:
+        return {}
+    data, codes = file.read(), dict[str, int]()
+    with _turns.turn(organization_id(), WAIT_SECONDS) as has_turn:
+        if not has_turn:
+            raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
+        with WORK.holding(memory_of(data), f"organization {organization_id()}"):
+            table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
+    if not table.is_certain:
+        words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
+        message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)
+        raise Invalid.one("encoding", "required", message)
+    known = [name if name.lower() in COLUMNS else "" for name in table.heading]  # a delivery note has more columns
+    names = names_of(known, COLUMNS, () if any(known) else COLUMNS[:1])
+    for line in (row.line(names) for row in table.rows):
+        if line.fault:
+            raise Invalid.one("file", "invalid_value", unpack(line.fault))
+        codes.setdefault((line.cells.get("external_key") or line.cells.get("tag", "")).strip(), line.number)
     return codes

@@ -86,6 +86,13 @@ def test_a_refused_form_keeps_its_input_and_names_the_codes(sign_in_as: SignIn, 
     assert answer.status_code == 400
     assert "No asset has the key or tag NOPE" in answer.text
     assert f'value="{place}" selected' in answer.text
+    mixed: dict[str, object] = {"name": "Truck", "place": place, "codes": "NOPE\nP-0", "once": "mixed"}
+    mixed["file"] = (io.BytesIO(b"external_key\nP-1\nBC-9999\nP-1\nBC-8888\n"), "a.csv")
+    answer = editor.post("/expected-lists/new", mixed)
+    assert "No asset has the key or tag NOPE<" in answer.text
+    assert "No asset has the key or tag in these lines. 3: BC-9999, 5: BC-8888<" in answer.text, (
+        "at the field of the file"
+    )
     for wrong in ("", "door-1", "door-x-2", "shelf-1", f"door-{yard.door}-4"):
         answer = editor.post("/expected-lists/new", {"name": "Truck", "place": wrong, "codes": "P-0", "once": "b"})
         assert answer.status_code == 400
@@ -107,7 +114,7 @@ def test_the_file_is_read_like_a_table_of_records(sign_in_as: SignIn, yard: Yard
     assert asked.status_code == 400
     assert "DOS, Western Europe: èt" in asked.text
     assert "Macintosh: ät" in asked.text
-    assert "No asset has the key or tag Gerät" in send(data, encoding="mac-roman").text
+    assert "No asset has the key or tag in these lines. 2: Gerät" in send(data, encoding="mac-roman").text
     assert send(data, encoding="rot13").status_code == 400
     with xlsx.write(["Tag", "external_key"], [["", "P-0"], ["", "P-1"]]) as file:
         assert send(file.read()).status_code == 303

@@ -90,6 +90,10 @@ def test_a_location_shows_arrivals_departures_and_stock(cast: Cast, site: Site) 
     hall = flows.flow(cast.acme, site.hall.id, edges)
     assert [(span.arrived, span.left, span.present) for span in hall] == [(1, 0, 2), (0, 0, 2)], "moves inside it"
     assert all(span.present == 0 for span in flows.flow(cast.rival, site.hall.id, edges))
+    drawn = charts.coming_and_going(rack, ["2026-03-02 06:00", "2026-03-02 12:00"])
+    assert (drawn.upper, drawn.lower) == ("1", "1"), "the ends of the axis are numbers, not totals in words"
+    assert drawn.about.startswith("1 arrived, 1 left")
+    assert [bar.label for bar in drawn.bars] == ["2026-03-02 06:00: 1 arrived", "2026-03-02 12:00: 1 left"]
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 4)), min_size=1, max_size=20))
