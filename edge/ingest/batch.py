@@ -49,32 +49,6 @@ class Tallies(NamedTuple):
     reads: Counter[Tally]
 
 
-class _Review:
-    """Problems of a batch that people must look at: dead letters, unknown tags, unassigned topics."""
-
-    def __init__(self) -> None:
-        self.letters: list[NewDeadLetter] = []
-        self.unknown: list[Sighting] = []
-        self.unassigned: list[Unassigned] = []
-
-    @property
-    def has_any(self) -> bool:
-        return bool(self.letters or self.unknown or self.unassigned)
-
-    def store(self, bounds: Bounds) -> Counter[Tally]:
-        """Store everything. Returns the number discarded for lack of room."""
-        rest: Counter[Tally] = Counter()
-        for letter in dead_letters.add(self.letters, bounds):
-            bucket = Bucket.TOO_LARGE if letter.size > len(letter.payload) else Bucket.MALFORMED
-            rest[Tally(letter.reader_id, ledger.hour_of(letter.received_at), bucket)] += 1
-        for sighting in unknown_tags.record(self.unknown, bounds.unknown_tags):
-            bucket = Bucket.AMBIGUOUS_TAG if sighting.reason == NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
-            rest[Tally(sighting.reader_id, ledger.hour_of(sighting.seen_at), bucket)] += 1
-        for message in unassigned_topics.record(self.unassigned, bounds.unassigned_topics):
-            rest[Tally(ledger.NO_READER, ledger.hour_of(message.received_at), Bucket.UNKNOWN_TOPIC)] += 1
-        return rest
-
-
 class Batch:
     """Results of one batch: scans, tallies, dead letters, reader states. Written together by `write`."""
 
@@ -84,11 +58,14 @@ class Batch:
         self._doors = None if doors.is_idle else doors
         self._timekeeper = timekeeper
         self._bounds = bounds
-        self._scans: list[Scan] = []
+        self.scans: list[Scan] = []
         self._signs: dict[tuple[int, int], int] = {}  # (reader, second) -> the only asset read, or OTHERS
         self._other_signs: list[Sign] = []
         self._opened: list[Opened] = []
-        self._review = _Review()
+        # Problems that people must look at.
+        self._letters: list[NewDeadLetter] = []
+        self._unknown: list[Sighting] = []
+        self._unassigned: list[Unassigned] = []
         self._news = ReaderNews(timekeeper)
         self._counts, self._reversed, self._recounted = (Tallies(Counter(), Counter()) for _ in range(3))
         self._values: list[NewValues] = []
@@ -123,7 +100,7 @@ class Batch:
 
     def _note_signs(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Record the seconds in which the reader was active, and the asset it read."""
-        reader_id, scans, signs = line.route.reader_id, self._scans, self._signs
+        reader_id, scans, signs = line.route.reader_id, self.scans, self._signs
         for read, outcome, stamp in zip(parsed.reads, opened.outcomes, opened.stamps, strict=True):
             asset_id = scans[outcome].asset_id if type(outcome) is int else self._only_read(line, read, outcome)
             key = (reader_id, stamp.observed_at // SECOND)
@@ -149,17 +126,17 @@ class Batch:
         """Note whose the reads of a tag were that has an asset now."""
         for before, outcome, stamp in zip(earlier.reads, opened.outcomes, opened.stamps, strict=True):
             if before in _WITHOUT_ASSET and type(outcome) is int:
-                only = known_now(self._scans[outcome].asset_id)
+                only = known_now(self.scans[outcome].asset_id)
                 self._other_signs.append((reader_id, stamp.observed_at // SECOND, only))
 
     def _keep_unassigned(self, opened: Opened) -> None:
         if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
             message = opened.message
-            self._review.unassigned.append(Unassigned(message.topic, opened.received_at, message.payload, message.size))
+            self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload, message.size))
 
     def _set_aside(self, opened: Opened, line: Line) -> None:
         message, route = opened.message, line.route
-        self._review.letters.append(
+        self._letters.append(
             NewDeadLetter(
                 route.organization_id,
                 route.reader_id,
@@ -172,10 +149,6 @@ class Batch:
             )
         )
 
-    @property
-    def has_scans(self) -> bool:
-        return bool(self._scans)
-
     def write(self, recent: RecentReads | None) -> None:
         """Write everything and set the buckets of each message and its reads."""
         if recent and self._has_sled_scans:
@@ -184,9 +157,9 @@ class Batch:
         reads: list[tuple[int, int, Bucket]] = []
         received_at = max([opened.received_at for opened in self._opened], default=0)
         signs = [(*key, only) for key, only in self._signs.items()] + self._other_signs
-        are_new = record(self._scans, self._gap, recent, signs, received_at)
+        are_new = record(self.scans, self._gap, recent, signs, received_at)
         news = [_RECORDED if is_news else _REPEAT for is_news in are_new]
-        seen = (scan for scan, bucket in zip(self._scans, news, strict=True) if bucket is _RECORDED)
+        seen = (scan for scan, bucket in zip(self.scans, news, strict=True) if bucket is _RECORDED)
         if self._doors is not None:
             self._doors.record()
         if self._values:
@@ -194,7 +167,7 @@ class Batch:
         carried = carriers.follow(seen, self._gap)
         if recent and carried:
             recent.forget_positions(carried)
-        self._timekeeper.recorded(max([scan.observed_at for scan in self._scans], default=0))
+        self._timekeeper.recorded(max([scan.observed_at for scan in self.scans], default=0))
         for opened in self._opened:
             reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER
             hour = ledger.hour_of(opened.received_at)
@@ -212,10 +185,23 @@ class Batch:
                 self._recounted.reads.update(Tally(reader_id, hour, bucket) for bucket in buckets)
         self._counts.messages.update({Tally(*key): number for key, number in Counter(messages).items()})
         self._counts.reads.update({Tally(*key): number for key, number in Counter(reads).items()})
-        ledger.add(*self._counts, self._review.store(self._bounds) if self._review.has_any else {})
+        ledger.add(*self._counts, self._store_problems() if self._letters or self._unknown or self._unassigned else {})
         if self._reversed.messages:
             ledger.subtract(*self._reversed)
         self._news.write()
+
+    def _store_problems(self) -> Counter[Tally]:
+        """Store what people must look at. Returns the number discarded for lack of room."""
+        rest: Counter[Tally] = Counter()
+        for letter in dead_letters.add(self._letters, self._bounds):
+            bucket = Bucket.TOO_LARGE if letter.size > len(letter.payload) else Bucket.MALFORMED
+            rest[Tally(letter.reader_id, ledger.hour_of(letter.received_at), bucket)] += 1
+        for sighting in unknown_tags.record(self._unknown, self._bounds.unknown_tags):
+            bucket = Bucket.AMBIGUOUS_TAG if sighting.reason == NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
+            rest[Tally(sighting.reader_id, ledger.hour_of(sighting.seen_at), bucket)] += 1
+        for message in unassigned_topics.record(self._unassigned, self._bounds.unassigned_topics):
+            rest[Tally(ledger.NO_READER, ledger.hour_of(message.received_at), Bucket.UNKNOWN_TOPIC)] += 1
+        return rest
 
     def _live_reads(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
@@ -224,7 +210,7 @@ class Batch:
         if opened.bucket is Bucket.HELD:  # shown once, as held
             outcomes = buckets = [Bucket.HELD] * len(opened.parsed.reads)
         for read, outcome, bucket in zip(opened.parsed.reads, outcomes, buckets, strict=True):
-            asset_id = None if isinstance(outcome, Bucket) else self._scans[outcome].asset_id
+            asset_id = None if isinstance(outcome, Bucket) else self.scans[outcome].asset_id
             antenna = read.antenna or NO_PORT
             read_fields = (read.tag_type, read.value, read.rssi, opened.received_at, str(bucket), asset_id)
             yield live_reads.LiveRead(opened.line.route.reader_id, antenna, *read_fields)
@@ -275,7 +261,7 @@ class Batch:
             doors = place.doors if place else self._doors.of(route.reader_id, read.antenna)
             self._doors.note(doors, asset, stamp.observed_at, strength)
         if bucket is None and isinstance(asset, int) and placement.location_id is not None:
-            self._scans.append(
+            self.scans.append(
                 Scan(
                     route.organization_id,
                     asset,
@@ -290,7 +276,7 @@ class Batch:
                     placement.rssi_offset,
                 )
             )
-            return len(self._scans) - 1
+            return len(self.scans) - 1
         if isinstance(asset, NoAsset):
             return self._unmatched(opened, line, read, asset, placement)
         return bucket or Bucket.NO_LOCATION
@@ -310,7 +296,7 @@ class Batch:
             route = line.route
             # The identity of a beacon is stable; its MAC address may change every 15 minutes.
             value = read.aliases[0] if read.tag_type == "ble" and read.aliases else read.value
-            self._review.unknown.append(
+            self._unknown.append(
                 Sighting(
                     route.organization_id,
                     read.tag_type,

@@ -5,29 +5,15 @@ They are already acknowledged, so they are stored on disk. `edge.ingest.reader_c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.database.connection import execute, execute_many
+from edge.ingest.messages import HeldAs, Message, Opened
+from edge.ingest.timing import newest_of, times_of
+from edge.readers.ledger import Bucket
 
 AT_ONCE = 100
-
-
-class NewHeld(NamedTuple):
-    """A message to hold. `newest`: its newest read by the reader's clock, in microseconds since the epoch."""
-
-    reader_id: int
-    topic: str
-    payload: bytes
-    received_at: int
-    newest: int
-
-
-class Held(NamedTuple):
-    no: int
-    topic: str
-    payload: bytes
-    received_at: int
 
 
 class Outline(NamedTuple):
@@ -37,11 +23,16 @@ class Outline(NamedTuple):
     newest: int
 
 
-def keep(messages: Iterable[NewHeld]) -> None:
-    """Store messages in the caller's transaction."""
+def keep(opened: Sequence[Opened]) -> None:
+    """Store those of the messages that are on hold, in the caller's transaction."""
+    rows = []
+    for item in opened:
+        if item.bucket is Bucket.HELD and item.line and item.parsed:
+            route, message = item.line.route, item.message
+            newest = newest_of(times_of(item.parsed.reads, route.clock_setting))  # by the reader's clock
+            rows.append((route.reader_id, message.topic, message.payload, item.received_at, newest))
     execute_many(
-        "INSERT INTO held_message (reader_id, topic, payload, received_at, newest) VALUES (?, ?, ?, ?, ?)",
-        list(messages),
+        "INSERT INTO held_message (reader_id, topic, payload, received_at, newest) VALUES (?, ?, ?, ?, ?)", rows
     )
 
 
@@ -52,15 +43,15 @@ def outlines() -> list[Outline]:
     ]
 
 
-def first_of(reader_id: int, topic: str = "") -> list[Held]:
+def first_of(reader_id: int, on_topic: str = "") -> list[Message]:
     """Return the first `AT_ONCE` messages of a reader, on one topic or on all."""
+    rows = execute(
+        "SELECT no, topic, payload, received_at FROM held_message WHERE reader_id = ?1 AND (?2 = '' OR topic = ?2) "
+        "ORDER BY no LIMIT ?3",
+        (reader_id, on_topic, AT_ONCE),
+    )
     return [
-        Held(*row)
-        for row in execute(
-            "SELECT no, topic, payload, received_at FROM held_message WHERE reader_id = ?1 AND (?2 = '' OR topic = ?2) "
-            "ORDER BY no LIMIT ?3",
-            (reader_id, topic, AT_ONCE),
-        )
+        Message(topic, payload, received_at, held_as=HeldAs(no, reader_id)) for no, topic, payload, received_at in rows
     ]
 
 

@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from edge import clock, metrics
 from edge.clock import SECOND
 from edge.database.bounds import DEFAULT, Bounds
-from edge.database.connection import execute, writing
+from edge.database.connection import writing
 from edge.doors.passages import DoorReads
 from edge.errors import Unavailable
 from edge.formats.reads import Malformed, Parsed
 from edge.ingest import held_messages
 from edge.ingest.batch import Batch
-from edge.ingest.held_messages import Held, NewHeld
-from edge.ingest.messages import Earlier, HeldAs, Message, Opened
+from edge.ingest.messages import Earlier, Message, Opened
 from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import COUNTED_READS, Entry, Replays, divide, packs_of
 from edge.ingest.routing import Line, Router
@@ -44,6 +43,8 @@ log = logging.getLogger(__name__)
 # Limit for a transaction and for a single message, because other writers wait for the lock. A read takes 20 to 50
 # microseconds, so 5,000 reads take less than 250 ms.
 MOST_READS = 5_000
+LEAST_READS = 100
+SLICE = 0.1  # seconds of processor time after which a transaction should end: a scan of a person waits for it
 MOST_PARSING = 0.25  # seconds of processor time in a transaction: small gzip messages may unpack to much without reads
 SLED_COST = 12  # a new read of a sled is a scan and takes as long as 12 reads of other readers, 400 microseconds
 QUIET = 3 * SECOND // 2  # time without a scan after which the wall clock is used
@@ -83,9 +84,9 @@ class Pipeline:
         self._window = window
         self._replays = Replays()
         self._keeper = Keeper()
-        self._recent_version = 0  # version of the recent reads in memory
         self.timekeeper = Timekeeper(report.newest_scan(), replay_days, known_clocks(), is_vouched, confirmed_at)
-        self._recorded_at = 0  # time of receipt of the newest scan
+        self._recorded_at = self._committed_at = 0  # times of receipt and of the commit of the newest scan
+        self._room = MOST_READS  # reads of the next transaction
         self._held: set[Source] = set()  # clocks with messages on hold
         self._restore_held()
 
@@ -124,16 +125,14 @@ class Pipeline:
         self._doors.refresh()
         self.timekeeper.serve(self._router.organizations)
         if self._recent:
-            version = execute("SELECT recent_reads FROM version").fetchone()[0]
-            if version != self._recent_version:
-                self._recent.forget()
-            self._recent_version = version
             self._recent.refresh()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Write with the present state, which is discarded if the database cannot be written."""
         try:
+            if self._recent:
+                self._recent.load_all()
             with writing():
                 self._refresh()
                 yield
@@ -152,6 +151,7 @@ class Pipeline:
 
     def _commit(self, messages: Sequence[Message], poison: str = "") -> int:
         gs1.load_epc_library()  # not at startup, because a site without reads never needs it
+        began = time.thread_time()
         with metrics.commit_seconds.time(), self._transaction():
             opened = self._open_first(messages, poison)
             messages = messages[: len(opened)]
@@ -163,18 +163,28 @@ class Pipeline:
                 dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
                 held_messages.discard([message.held_as.no for message in messages if message.held_as])
             if self._held:
-                held_messages.keep(_new_held(opened))
+                held_messages.keep(opened)
             receipts = [
                 (item.message.session, item.message.mid, item.digest, _is_in_history(item))
                 for item in opened
                 if item.message.qos
             ]
             self._receipts.keep(receipts)
-        if batch.has_scans:
+        if batch.scans:
             self._recorded_at = max(opened[-1].received_at, self._recorded_at)
+            self._committed_at = clock.now()
         self._receipts.add(receipts)
         batch.count()
+        self._choose_room(opened, time.thread_time() - began)
         return len(opened)
+
+    def _choose_room(self, opened: Sequence[Opened], used: float) -> None:
+        """Choose how many reads the next transaction takes, from the processor time of this one."""
+        if used > SLICE:  # late reads may cost a hundred times as much as others
+            reads = sum(_cost(item.line, item.parsed) for item in opened if item.parsed)
+            self._room = max(LEAST_READS, int(min(reads, self._room) * SLICE / used))
+        elif used < SLICE / 2:
+            self._room = min(MOST_READS, 2 * self._room)
 
     def _record(self, opened: Sequence[Opened]) -> Batch:
         """Match the reads of these messages and write what follows from them."""
@@ -185,12 +195,12 @@ class Pipeline:
         batch.write(self._recent)
         return batch
 
-    def catch_up(self) -> bool:
+    def catch_up(self, is_idle: bool = True) -> bool:
         """Replay some messages that lacked a tag or reader which has since been set up. Returns True if there are more.
 
-        Called repeatedly while ingest is idle. Raises Unavailable.
+        Called repeatedly while ingest is idle, and now and then while messages are queued. Raises Unavailable.
         """
-        if self._read_held() or self._settle() or self._settle_doors() or self._recount_sleds():
+        if self._read_held() or self._settle(is_idle) or self._settle_doors() or self._recount_sleds():
             return True
         if self._window is None:
             return False
@@ -211,16 +221,17 @@ class Pipeline:
             log.exception("Failed to replay some kept messages; they stay unchanged")
         return True
 
-    def _settle(self) -> bool:
+    def _settle(self, is_idle: bool) -> bool:
         """Settle positions that depend on the absence of reads. Returns True if more are due.
 
-        While reads arrive, the time of the newest read counts as now, because the broker may still hold older ones.
+        While reads arrive, the time of the newest read counts as now, because the queue and the broker may still hold
+        older ones. Those of a long queue arrived a while ago.
         """
         recent = self._recent
         if recent is None or not self._gap:
             return False
         now = self.timekeeper.receive(clock.now())
-        if now - self._recorded_at < QUIET:
+        if now - self._recorded_at < QUIET or (not is_idle and clock.now() - self._committed_at < QUIET):
             now = recent.newest_at
         until = now // SECOND - LAG
         if not recent.is_due(until):
@@ -299,7 +310,7 @@ class Pipeline:
         """Open messages until the transaction has its maximum of reads or parsing. Opens at least one."""
         in_batch: dict[tuple[int, int], bytes] = {}
         opened_messages: list[Opened] = []
-        room, ends = MOST_READS, time.thread_time() + MOST_PARSING
+        room, ends = self._room, time.thread_time() + MOST_PARSING
         for message in messages:
             opened = self._open(message, poison, in_batch)
             if opened.parsed:
@@ -371,9 +382,8 @@ class Pipeline:
         """Process some held messages after their clock offset has been decided. Returns True if there were any."""
         now = self.timekeeper.time_of(clock.now())
         for source in [source for source in self._held if not self.timekeeper.is_undecided(source, now)]:
-            held = held_messages.first_of(source.reader_id, source.topic)
-            if held:
-                self.handle([_released(source.reader_id, message) for message in held])
+            if held := held_messages.first_of(source.reader_id, source.topic):
+                self.handle(held)
                 return True
             self._held.discard(source)
         return False
@@ -388,15 +398,6 @@ class Pipeline:
             self._held.add(source)
 
 
-def _new_held(opened: Sequence[Opened]) -> Iterator[NewHeld]:
-    for item in opened:
-        if item.bucket is _HELD and item.line and item.parsed:
-            route, message = item.line.route, item.message
-            times = times_of(item.parsed.reads, route.clock_setting)
-            newest = max((time for time in times if time is not None), default=0)
-            yield NewHeld(route.reader_id, message.topic, message.payload, item.received_at, newest)
-
-
 def _samples_for_trial(opened: Sequence[Opened]) -> Iterator[ReaderMessage]:
     """Yield new messages with reads. An upgrade tests the new release with them."""
     for item in opened:
@@ -408,10 +409,6 @@ def _samples_for_trial(opened: Sequence[Opened]) -> Iterator[ReaderMessage]:
             and not (message.is_reprocessed or item.earlier or message.size)
         ):
             yield ReaderMessage(item.line.route.reader_id, message.topic, message.payload, item.received_at)
-
-
-def _released(reader_id: int, held: Held) -> Message:
-    return Message(held.topic, held.payload, held.received_at, held_as=HeldAs(held.no, reader_id))
 
 
 def _is_in_history(opened: Opened) -> bool:

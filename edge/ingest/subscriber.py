@@ -92,7 +92,7 @@ class Subscriber:
         *,
         queue_size: int,
         batch_size: int,
-        catch_up: Callable[[], bool] = lambda: False,
+        catch_up: Callable[[bool], bool] = lambda _: False,
         sessions: int = 1,
     ) -> None:
         """Prepare the threads; `start` starts them.

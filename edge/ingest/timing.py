@@ -37,7 +37,7 @@ def times_of(reads: Sequence[Read], setting: str) -> list[int | None]:
     return [time if type(time := read.observed_at) is int else _in_zone(time, setting) for read in reads]
 
 
-def _newest_of(times: Sequence[int | None]) -> int:
+def newest_of(times: Sequence[int | None]) -> int:
     """Return the newest time, 0 if none is known."""
     newest = 0
     for time in times:  # max() takes three times as long for few values
@@ -143,7 +143,7 @@ class Timekeeper:
         `times`: of its reads, by the reader's clock. `size`: in bytes. `is_known`: an identical message was recorded
         before.
         """
-        newest = _newest_of(times)
+        newest = newest_of(times)
         if newest < EARLIEST:
             return bool(times) and self._untrusted_at is None and self._box.is_doubted(received_at)
         reader = self.clock_of(source)
@@ -193,7 +193,7 @@ class Timekeeper:
         correction = 0
         if setting != READER:
             known = self.clock_of(source)
-            if known.has_stood_at(_newest_of(times)):
+            if known.has_stood_at(newest_of(times)):
                 return [Stamp(received_at, _RECEIVED)] * len(times)
             correction = known.correction
         quality = _CORRECTED if correction else _READER

@@ -68,14 +68,14 @@ class Writer:
     `handle` commits the first messages and returns their number, at least 1. It is called until the batch is committed,
     and raises Unavailable while the database cannot be written.
 
-    `catch_up` does some background work and returns True if there is more. It is called when the queue is empty, and
-    every `CATCH_UP_SECONDS` under load. `on_done` is called after each batch, on this thread.
+    `catch_up` does some background work and returns True if there is more. It is called with True when the queue is
+    empty, and with False every `CATCH_UP_SECONDS` under load. `on_done` is called after each batch, on this thread.
     """
 
     def __init__(
         self,
         handle: Callable[[Sequence[Message]], int],
-        catch_up: Callable[[], bool],
+        catch_up: Callable[[bool], bool],
         on_done: Callable[[], None],
         *,
         queue_size: int,
@@ -165,7 +165,7 @@ class Writer:
                 self._commit(batch)
                 self._pace.committed(len(batch), time.monotonic())
                 if time.monotonic() - self._caught_up_at > CATCH_UP_SECONDS:
-                    self._catch_up_a_little()
+                    self._catch_up_a_little(is_idle=False)
 
     def _gather(self) -> None:
         """Wait for more messages, because most of the cost is the commit itself.
@@ -180,12 +180,12 @@ class Writer:
                 return
 
     def _catch_up_while_idle(self) -> None:
-        while not self._has_work.is_set() and self._catch_up_a_little():
+        while not self._has_work.is_set() and self._catch_up_a_little(is_idle=True):
             self._alive_at = time.monotonic()
 
-    def _catch_up_a_little(self) -> bool:
+    def _catch_up_a_little(self, *, is_idle: bool) -> bool:
         try:
-            return self._catch_up()
+            return self._catch_up(is_idle)
         except Unavailable:
             return False  # the next commit reports the reason
         finally:

@@ -15,8 +15,6 @@ WINDOW = 1000  # number of reads after which the counts are halved
 def record(counts: Mapping[int, Mapping[str, FieldCount]]) -> None:
     """Add counts by reader and field, in the caller's transaction."""
     rows = [(reader_id, field, *count) for reader_id, fields in counts.items() for field, count in fields.items()]
-    if not rows:
-        return
     execute_many(
         "INSERT INTO mapped_field (reader_id, field, reads, missing, unreadable, example) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET reads = reads + excluded.reads, missing = missing + excluded.missing, "

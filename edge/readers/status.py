@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -100,31 +99,14 @@ def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
 
     It may lag by `ANTENNA_EVERY`, since each write wears an SD card. Stores at most `MOST_PORTS` ports of a reader.
     """
-    by_reader: dict[int, set[int]] = {}
-    for reader_id, port in read_at:
-        by_reader.setdefault(reader_id, set()).add(port)
-    known = _known_ports(by_reader)
-    kept = {reader_id: _with_room(known.get(reader_id, set()), ports) for reader_id, ports in by_reader.items()}
     execute_many(
-        "INSERT INTO antenna_state (reader_id, port, last_read_at) VALUES (?, ?, ?) "
+        "INSERT INTO antenna_state (reader_id, port, last_read_at) SELECT ?1, ?2, ?3 "
+        "WHERE EXISTS (SELECT 1 FROM antenna_state WHERE reader_id = ?1 AND port = ?2) "
+        f"OR (SELECT count(*) FROM antenna_state WHERE reader_id = ?1) < {MOST_PORTS} "
         "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at "
         f"WHERE excluded.last_read_at NOT BETWEEN last_read_at AND last_read_at + {ANTENNA_EVERY}",
-        [(reader_id, port, at) for (reader_id, port), at in read_at.items() if port in kept[reader_id]],
+        [(*antenna, at) for antenna, at in sorted(read_at.items())],
     )
-
-
-def _known_ports(reader_ids: Iterable[int]) -> dict[int, set[int]]:
-    known: dict[int, set[int]] = {}
-    for reader_id, port in execute(
-        "SELECT reader_id, port FROM antenna_state WHERE reader_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(reader_ids)),),
-    ):
-        known.setdefault(reader_id, set()).add(port)
-    return known
-
-
-def _with_room(known: set[int], ports: set[int]) -> set[int]:
-    return ports if ports <= known else known | set(sorted(ports - known)[: max(0, MOST_PORTS - len(known))])
 
 
 def statuses(organization_id: int) -> dict[int, ReaderStatus]:

@@ -224,9 +224,6 @@ class _Batch:
         if reads is not None:
             for asset_id in list(self._doubtful):
                 self._decide(reads, self._positions[asset_id], asset_id)
-            for asset_id in self._looked_back:
-                if recent := reads.of(asset_id):
-                    recent.drop_old()
             reads.write(self._received_at, self._gap)
         else:
             self._counted.write(self._received_at, self._gap)
@@ -334,11 +331,12 @@ class _Batch:
         asset_id = scan.asset_id
         if asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
             late = [one for one in self._scans if one.asset_id == asset_id or self._is_too_late(reads, one)]
-            self._looked_back.update(one.asset_id for one in late)
+            asset_ids = {one.asset_id for one in late}
+            self._looked_back |= asset_ids
             for one in late:
                 if reads.of(one.asset_id) is None:
                     reads.start(one.asset_id, last_read_second(self._positions[one.asset_id]) + 1)
-            reads.look_back(self._looked_back, min(one.observed_at for one in late) // SECOND)
+            reads.look_back(asset_ids, min(one.observed_at for one in late) // SECOND)
         return reads.of(asset_id) or recent or reads.start(asset_id, last_read_second(self._positions[asset_id]) + 1)
 
     def _is_too_late(self, reads: RecentReads, scan: Scan) -> bool:

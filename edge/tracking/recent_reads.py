@@ -16,7 +16,7 @@ from typing import Any
 
 from edge import metrics
 from edge.clock import SECOND
-from edge.database.connection import changes, execute
+from edge.database.connection import changes, execute, reading
 from edge.tracking.decision_rule import IDLE
 from edge.tracking.held_back import HeldBack
 from edge.tracking.packed_reads import EXTRA_LOOKS, KEPT_LOOKS, Recent
@@ -31,7 +31,8 @@ LOOKED_BACK = 300  # seconds before a late read, loaded from disk
 MOST_BYTES = 64 * 1024 * 1024  # in memory, for all assets
 COUNTED_EVERY = 50_000  # reads
 FEWER_LOOKS = 8  # if memory is full; in simulations 8 gave as many wrong locations as 24, 4 gave a quarter more
-FEW = 4  # assets; searching for the bytes of one takes a thirtieth of the time of unpacking all reads
+KEPT_WHOLE = 60  # seconds of newer reads for which an asset keeps what was loaded for a late read of it
+FEW = 4  # assets; searching for the bytes of one takes a tenth of the time of looking at the asset of each read
 MOST_POSITIONS = 10_000  # in memory, some 400 bytes each
 
 UNKNOWN = 2**32 - 1
@@ -39,6 +40,7 @@ UNKNOWN = 2**32 - 1
 Sign = tuple[int, int, int]  # reader, second, and kind or asset (see `signs`)
 _SIGN = Struct("<qIq")
 READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
+_ASSET = Struct(f"<q{READ.size - 8}x")
 _NO_RSSI = -1000.0
 
 
@@ -63,32 +65,48 @@ class RecentReads:
         self._assets: dict[int, Recent] = {}
         self._reads: list[bytes] = []
         self._signs: list[bytes] = []
+        self._whole: set[int] = set()  # assets with all their reads of some minutes, because late ones arrive
+        self._whole_until = 0  # second
         self._is_stale = True
+        self._version = 0  # of the stored reads, see `_VERSION`
+        self._loaded: tuple[int, int] | None = None  # what `load_all` found, before `refresh`
         self._has_other_changes = False
         self._newest = 0
         self._swept_at = 0
+
+    def load_all(self) -> None:
+        """Load the stored reads if memory is stale. Call before a transaction: nobody waits for this second."""
+        if self._is_stale and self._loaded is None:
+            with reading():
+                self._load()
+
+    def _load(self) -> None:
+        self._loaded = execute(_VERSION).fetchone()
+        self.readers, self.signs, self._assets = load_readers(), load_signs(), load(None, 0)
 
     def refresh(self) -> None:
         """Load changes by other threads. Call first in each transaction."""
         self._reads.clear()
         self._signs.clear()
+        stored = execute(_VERSION).fetchone()
+        self._is_stale = self._is_stale or stored[0] != self._version
         is_changed = self._is_stale or self._has_other_changes or changes() != self._unchanged
         self._has_other_changes = False
         if self._is_stale:
+            if stored != self._loaded:
+                self._load()
+            self._loaded, self._version = None, stored[0]
             self.sources.clear()
-            self.readers = load_readers()
-            self.signs = load_signs()
-            self._assets = load(None, 0)
+            self._whole.clear()
             self.held = HeldBack()
             self.held.begin(self._assets)
             self._dropped.clear()
             self._uncounted = self._counted_every
             self._is_stale = False
-            self._unchanged = None
         if is_changed:
             for one in self.held.load_others():
                 self._bring_back_held(one)
-        if changes() != self._unchanged or len(self.positions) > MOST_POSITIONS:
+        if is_changed or len(self.positions) > MOST_POSITIONS:
             self.positions.clear()
 
     def done(self) -> None:
@@ -156,8 +174,11 @@ class RecentReads:
     def look_back(self, asset_ids: Collection[int], second: int) -> None:
         """Load the reads of these assets around that second from disk, for late reads.
 
-        Call `drop_old` of each afterwards.
+        They stay in memory for a while, because late reads seldom come alone.
         """
+        self._whole.update(asset_ids)
+        self._whole_until = self._newest // SECOND + KEPT_WHOLE
+        self._uncounted = self._counted_every
         for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
             before = self._assets[asset_id]
             if before.is_empty or recent.complete_from < before.complete_from:
@@ -191,11 +212,19 @@ class RecentReads:
         if not self._reads and not self._signs:
             return
         self._sweep()
+        self._shorten()
         insert_batch(received_at, self._newest, gap, b"".join(self._reads), b"".join(self._signs))
         self._uncounted += len(self._reads)
         if self._uncounted >= self._counted_every:
             self._uncounted = 0
             self._make_room()
+
+    def _shorten(self) -> None:
+        """Drop what was loaded for late reads that came a while ago."""
+        if self._whole and self._newest // SECOND > self._whole_until:
+            for recent in (self._assets[asset_id] for asset_id in self._whole if asset_id in self._assets):
+                recent.drop_old()
+            self._whole.clear()
 
     def _sweep(self) -> None:
         """Drop idle assets from memory."""
@@ -280,6 +309,7 @@ def insert_batch(
     execute(_DROP, (received_at - KEPT_FOR, size - KEPT_BYTES, received_at - KEPT_FOR - DROPPED_EVERY))
 
 
+_VERSION = "SELECT recent_reads, ifnull((SELECT max(no) FROM recent_read), 0) FROM version"
 _LAST = """
 SELECT received_at, bytes_before + length(reads) + length(packed), length(packed) > 0
 FROM recent_read ORDER BY no DESC LIMIT 1
@@ -325,7 +355,9 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
 def reads_of(asset_ids: Collection[int] | None, reads: bytes) -> Iterator[tuple[Any, ...]]:
     """Yield the unpacked reads of these assets (None: of all). A few assets are searched for by their bytes."""
     if asset_ids is None or len(asset_ids) > FEW:
-        yield from (read for read in READ.iter_unpack(reads) if asset_ids is None or read[0] in asset_ids)
+        for index, (asset_id,) in enumerate(_ASSET.iter_unpack(reads)):
+            if asset_ids is None or asset_id in asset_ids:
+                yield READ.unpack_from(reads, index * READ.size)
         return
     for asset_id in asset_ids:
         key, index = asset_id.to_bytes(8, "little"), -1

@@ -16,7 +16,7 @@ from edge.errors import Unavailable
 from edge.ingest.pipeline import Pipeline
 from edge.readers.antenna_kinds import set_reader_kind
 from edge.tracking import carriers, positions, recent_reads
-from edge.tracking.recent_reads import READ, RecentReads
+from edge.tracking.recent_reads import READ
 from edge.tracking.signal_strength import AntennaKind
 from edge.tracking.stays import Quality, Scan
 from tests.ingest.site import AISLE, DOCK, GAP, Site, csl, location_of, message, pipeline, seen
@@ -89,18 +89,18 @@ def test_recent_reads_are_limited_in_bytes(site: Site, monkeypatch: pytest.Monke
 
 
 def test_memory_is_reloaded_only_after_changes_by_other_writers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    forgotten: list[int] = []
-    forget = RecentReads.forget
-    monkeypatch.setattr(RecentReads, "forget", lambda self: (forgotten.append(1), forget(self))[1])
+    loaded: list[int] = []
+    load = recent_reads.load
+    monkeypatch.setattr(recent_reads, "load", lambda *values: (loaded.append(1), load(*values))[1])
     line, at = pipeline(), clock.now() - 600 * SECOND
     line.handle([message(csl(seen(site.epcs[0], at)))])
-    forgotten.clear()
+    loaded.clear()
     line.handle([message(csl(seen(site.epcs[0], at + SECOND)))])
-    assert forgotten == []
+    assert loaded == []
     with writing():
         execute("UPDATE version SET recent_reads = recent_reads + 1")
     line.handle([message(csl(seen(site.epcs[0], at + 2 * SECOND)))])
-    assert forgotten == [1]
+    assert loaded == [1]
 
 
 def test_the_load_follows_a_move_that_silence_decides(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

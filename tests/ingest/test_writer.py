@@ -28,7 +28,7 @@ class Commits:
         self.most = 10_000  # messages in one commit
         self.stopping = threading.Event()
         self.writer = Writer(
-            self._commit, lambda: False, lambda: None, queue_size=10_000, batch_size=1_000, stopping=self.stopping
+            self._commit, lambda _: False, lambda: None, queue_size=10_000, batch_size=1_000, stopping=self.stopping
         )
 
     def _commit(self, messages: Sequence[Message]) -> int:
@@ -183,7 +183,7 @@ def test_a_pause_of_the_broker_is_detected() -> None:
 def test_held_messages_are_looked_at_while_no_message_arrives() -> None:
     looks, stopping = threading.Semaphore(0), threading.Event()
 
-    def catch_up() -> bool:
+    def catch_up(_: bool) -> bool:
         looks.release()
         return False
 
