@@ -16,7 +16,7 @@ from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, message_of, whole
 from edge.pages.guard import Answer, actor, administrators, organization_id
 from edge.pages.notices import done
-from edge.pages.paging import offset_asked
+from edge.pages.paging import pager
 from edge.pages.translation import gettext, translated
 from edge.people.secrets import hash_secret, new_token
 from edge.rate_limits import Buckets
@@ -230,17 +230,14 @@ add_action(administrators, "/sync/verify", _VERIFY, "/sync", "verify")
 
 def _conflicts() -> dict[str, Any]:
     """Return one page of conflicts of the selected site, or of all sites."""
-    offset, site_no = offset_asked(), request.args.get("site", type=whole)
-    page = conflicts.list_conflicts(organization_id(), site_no=site_no, offset=offset)
+    site_no = request.args.get("site", type=whole)
     site = f"&site={site_no}" if site_no is not None else ""
+    pages = pager(conflicts.PER_PAGE, lambda offset: f"/sync?offset={offset}{site}#conflicts")
     return {
-        "conflicts": page,
-        "offset": offset,
-        "per_page": conflicts.PER_PAGE,
+        "conflicts": conflicts.list_conflicts(organization_id(), site_no=site_no, offset=pages["offset"]),
         "shown_site": site_no,
-        "present": f"?offset={offset}{site}",
-        "earlier": f"/sync?offset={max(offset - conflicts.PER_PAGE, 0)}{site}#conflicts",
-        "later": f"/sync?offset={offset + conflicts.PER_PAGE}{site}#conflicts",
+        "present": f"?offset={pages['offset']}{site}",
+        **pages,
     }
 
 

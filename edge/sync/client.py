@@ -1,25 +1,30 @@
-"""HTTPS client of a site for its hub."""
+"""HTTPS client of a site for its hub.
+
+It follows no redirects and uses no proxy. With a private certificate authority it trusts no other.
+"""
 
 from __future__ import annotations
 
 import re
+import ssl
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from ssl import SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
 from edge import __version__
 from edge.errors import SetupError, TooLarge, Unavailable
-from edge.events.checked_connection import Answer
+from edge.events.checked_connection import Answer, CheckedConnection
 from edge.memory_budget import MB, WORK, cost_of, marks_in
 from edge.outbound import Network, NotAllowed
 from edge.sync import batch_format
-from edge.sync.hub_connection import MAX_ANSWER, REQUEST_SECONDS, HubConnection
 from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, Stopped
 from edge.validation import json_text
 
+ANSWER_SECONDS = 60.0  # of one wait for the hub
+REQUEST_SECONDS = 300.0  # in all, also for a hub that sends single bytes
+MAX_ANSWER = 24 * MB  # a hub keeps its answers within that, see `api.sync`
 REFUSED_WAIT_SECONDS = 60.0  # a revoked key stays revoked, so retry slowly
 BATCH_TOO_MUCH = (400, 413, 422, 500)
 _STANDING = {"cursor", "time", "max_rows", "wait_ms", "masters"}
@@ -38,7 +43,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class HubClient:
-    """A connection to the hub. Gets its tokens with client credentials, never by refresh.
+    """A connection that stays open between requests. Gets its tokens with client credentials, never by refresh.
 
     A lost answer to a refresh would revoke the whole token chain.
     """
@@ -56,7 +61,8 @@ class HubClient:
         check_address(url)
         self._url = url.rstrip("/")
         self._credentials = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        self._connection = HubConnection(self._url, authority_file, network, seconds)
+        self._authority_file, self._network, self._seconds = authority_file, network, seconds
+        self._connection: CheckedConnection | None = None
         self._token = ""
         self.sent = self.received = 0  # bytes
 
@@ -87,7 +93,8 @@ class HubClient:
         return _of_success(self._send("/sync/v1/preview", body, headers), {"clashes", "code", "hub_name", "hub_id"})
 
     def close(self) -> None:
-        self._connection.close()
+        if self._connection:
+            self._connection.close()
 
     def _new_token(self) -> str:
         body = json_text.encode(self._credentials)
@@ -102,20 +109,26 @@ class HubClient:
         return token
 
     def _send(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        headers = {"User-Agent": f"edge-site/{__version__}", **headers}
+        most = MAX_ANSWER if path.removeprefix("/sync/v1/") in _ANSWERS else MAX_SMALL_ANSWER
         try:
-            answer = self._connection.post(
-                path,
-                body,
-                {"User-Agent": f"edge-site/{__version__}", **headers},
-                MAX_ANSWER if path.removeprefix("/sync/v1/") in _ANSWERS else MAX_SMALL_ANSWER,
-            )
-        except SSLError as error:
+            connection = self._connection = self._connection or self._new_connection()
+            path = urlsplit(self._url).path + path
+            answer = connection.exchange("POST", path, body, headers, most, self._seconds)
+        except ssl.SSLError as error:
             raise LinkError(f"The hub's certificate was rejected: {_why_not_accepted(error)}") from error
         except (OSError, HTTPException, ValueError, NotAllowed) as error:
             raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
         self.sent += len(body)
         self.received += len(answer.content)
         return answer
+
+    def _new_connection(self) -> CheckedConnection:
+        try:
+            trust = ssl.create_default_context(cafile=self._authority_file)
+        except OSError as error:
+            raise ssl.SSLError(f"{self._authority_file}: {error}") from error
+        return CheckedConnection(self._url, self._network, trust, min(ANSWER_SECONDS, self._seconds))
 
 
 def check_address(url: str) -> None:
@@ -177,7 +190,7 @@ def _cost_of(content: bytes) -> int:
     return cost_of(len(content), marks_in(_TEXT.sub(b"", content)), MOST_MEMORY)
 
 
-def _why_not_accepted(error: SSLError) -> str:
+def _why_not_accepted(error: ssl.SSLError) -> str:
     reason = str(error)
     if "expired" in reason or "not yet valid" in reason:
         return (

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from edge.outbound import Network
 from edge.sync import files, preview
-from edge.sync.client import HubClient
-from edge.sync.hub_connection import REQUEST_SECONDS
+from edge.sync.client import REQUEST_SECONDS, HubClient
 from edge.sync.join import JoinCode
 from edge.sync.preview import Preview
 

@@ -291,7 +291,7 @@ class Sender:
         body = batch_format.encode(here.cursor, batch)
         with writing():
             for piece in rest:
-                change_feed.add_range(*piece)
+                change_feed.add(Kind.RANGE, *piece)
             hub_link.keep_pending(body, batch.until_seq, board_at)
         self._pending_batch = batch
 

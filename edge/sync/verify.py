@@ -46,58 +46,18 @@ NO_DAYS = Days(1, 0)
 
 
 class Difference(NamedTuple):
-    """A difference in one asset's history on one day (days since the epoch, UTC)."""
+    """What differs: a text for people, and how it is sent again: kind and columns of a row in the log of changes."""
 
-    day: int
-    track: int
-    asset_key: str
-
-    def __str__(self) -> str:
-        return f"{clock.rfc3339(self.day * clock.DAY)[:10]} {self.asset_key}"
-
-
-class RecordDifference(NamedTuple):
-    """A record of this site that the hub does not have in the same state, or that only the hub has."""
-
-    kind: int
-    ref: int
-    key: str | None  # None: unknown here
+    text: str
+    again: tuple[int, ...] | None = None  # None: only the hub has it, or it was fetched from there
+    day: int | None = None  # since the epoch (UTC), for history
+    is_fetched: bool = False
 
     def __str__(self) -> str:
-        return f"{Kind(self.kind).name.lower()} {self.key or f'{self.ref} (only at the hub)'}"
+        return self.text
 
 
-class CopyDifference(NamedTuple):
-    """An asset of the hub whose copy here differs, or that only one of the two has live. It is fetched again."""
-
-    ref: int
-    key: str | None  # None: unknown here
-
-    def __str__(self) -> str:
-        return f"copy of asset {self.key or f'{self.ref} of the hub'}"
-
-
-class PassageDifference(NamedTuple):
-    """A passage of this site that the hub does not have in the same state."""
-
-    no: int
-    at: int  # µs
-    asset_key: str
-
-    def __str__(self) -> str:
-        return f"passage of {self.asset_key} at {clock.rfc3339(self.at)}"
-
-
-AnyDifference = Difference | RecordDifference | CopyDifference | PassageDifference
-
-
-class _Part(NamedTuple):
-    differences: list[Difference]
-    until: int  # last day compared
-    is_stored: bool  # True if the hub stores digests, so asking for many days is cheap
-
-
-def compare(here: Target, call: Call, *, is_full: bool = False) -> list[AnyDifference]:
+def compare(here: Target, call: Call, *, is_full: bool = False) -> list[Difference]:
     """Return the differences. Call only while no changes wait, since data in transit would differ, too."""
     if is_full:
         digests.forget(Scope(here.organization_id, None))
@@ -107,30 +67,33 @@ def compare(here: Target, call: Call, *, is_full: bool = False) -> list[AnyDiffe
 
 def _compare_days(
     here: Target, call: Call, begin: int, ends_at: float | None = None, *, is_full: bool = False
-) -> tuple[list[AnyDifference], int]:
+) -> tuple[list[Difference], int]:
     """Return differences from a day on, and the next day to compare.
 
     `ends_at` limits the time (s, monotonic); with a hub that stores no digests, only the first days are compared then.
     """
-    differences: list[AnyDifference] = []
+    differences: list[Difference] = []
     is_stored = is_full
     while begin <= ALL_DAYS.last and len(differences) < MAX_DAYS:
         days = Days(begin, ALL_DAYS.last if is_stored else _slice_end(begin))
-        part = _compare_part(here, call, days, is_full=is_full)
-        differences += part.differences
-        begin, is_stored, is_full = part.until + 1, part.is_stored, False
+        found, until, is_stored = _compare_part(here, call, days, is_full=is_full)
+        differences += found
+        begin, is_full = until + 1, False
         if ends_at is not None and (not is_stored or time.monotonic() > ends_at):
             break
     return differences, begin
 
 
-def _compare_others(here: Target, call: Call) -> list[AnyDifference]:
+def _compare_others(here: Target, call: Call) -> list[Difference]:
     """Compare everything except the history."""
     return [*_compare_records(here, call), *_compare_copies(here, call), *_compare_passages(here, call)]
 
 
-def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> _Part:
-    """Compare these days, or the leading ones if that takes long."""
+def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> tuple[list[Difference], int, bool]:
+    """Compare these days, or the leading ones if that takes long.
+
+    Returns the differences, the last day compared, and whether the hub stores digests, so that many days are cheap.
+    """
     scope = Scope(here.organization_id, None)
     first_day = max(days.first, here.horizon // clock.DAY + 1 if here.horizon else days.first)
     question = {"range": (first_day, days.last), "days": []}
@@ -145,7 +108,7 @@ def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False
         answer = call("digests", batch_format.pack({**question, "days": differing_days}))
         differences += _differing_tracks(here, scope, answer["days"])
         differing_days = differing_days[max(len(answer["days"]), 1) :]
-    return _Part(differences, max(kept.until, days.first), is_stored)
+    return differences, max(kept.until, days.first), is_stored
 
 
 def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Difference]:
@@ -160,11 +123,16 @@ def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Di
             tracks -= copies.seen_after(tracks, latest)  # the hub does not take them yet
             names = copies.asset_keys(tracks)
         digests.check(scope, day, ours)
-        differences += [Difference(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]
+        differences += [_of_history(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]
     return differences
 
 
-def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
+def _of_history(day: int, track: int, name: str) -> Difference:
+    since = day * clock.DAY
+    return Difference(f"{clock.rfc3339(since)[:10]} {name}", (Kind.RANGE, track, since, since + clock.DAY - 1), day)
+
+
+def _compare_records(here: Target, call: Call) -> list[Difference]:
     """Compare the records whose home is this site. After a restore, the hub may have newer ones: see `recover`."""
     question = {"range": NO_DAYS, "days": [], "of": "records", "is_exact": True}
     scope = Scope(here.organization_id, None)
@@ -188,7 +156,13 @@ def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
         changed |= record_digests.created_after({record.ref for record in differing}, hub_time)
         kinds = {record.ref: record.kind for record in differing if record.ref not in changed}
         keys = record_digests.keys_of(scope, kinds)
-    return [RecordDifference(kind, ref, keys.get(ref)) for ref, kind in sorted(kinds.items())]
+    return [
+        Difference(
+            f"{Kind(kind).name.lower()} {keys.get(ref, f'{ref} (only at the hub)')}",
+            (kind, ref) if ref in keys else None,
+        )
+        for ref, kind in sorted(kinds.items())
+    ]
 
 
 def _by_parts(call: Call, question: dict[str, Any], buckets: list[int]) -> Iterator[tuple[set[int], Any]]:
@@ -200,7 +174,7 @@ def _by_parts(call: Call, question: dict[str, Any], buckets: list[int]) -> Itera
         buckets = [bucket for bucket in buckets if bucket not in answered]
 
 
-def _compare_copies(here: Target, call: Call) -> list[CopyDifference]:
+def _compare_copies(here: Target, call: Call) -> list[Difference]:
     """Compare the hub's assets with their copies here, and fetch those that differ. Call after all changes arrived."""
     question = {"range": NO_DAYS, "days": [], "of": "copies", "after": here.master_seq, "epoch": here.hub_epoch}
     question["is_exact"] = True
@@ -229,10 +203,10 @@ def _compare_copies(here: Target, call: Call) -> list[CopyDifference]:
     refs = sorted(differing.keys() - early)[:MAX_COPIES]
     fetch_assets(here, call, refs)
     keys = copy_digests.keys_of_copies(refs)
-    return [CopyDifference(ref, keys.get(ref)) for ref in refs]
+    return [Difference(f"copy of asset {keys.get(ref, f'{ref} of the hub')}", is_fetched=True) for ref in refs]
 
 
-def _compare_passages(here: Target, call: Call) -> list[PassageDifference]:
+def _compare_passages(here: Target, call: Call) -> list[Difference]:
     """Compare the passages of this site, without those that are still too far in the future for the hub.
 
     Those that only the hub has are not reported: it may keep them longer.
@@ -261,7 +235,10 @@ def _compare_passages(here: Target, call: Call) -> list[PassageDifference]:
         numbers |= {no for no, value in ours_in_them.items() if theirs_in_them.get(no) != value}
     with reading():
         names = passage_digests.names(numbers - change_feed.changed_after(here.acked_seq, Kind.PASSAGE))
-    return [PassageDifference(no, *names[no]) for no in sorted(names)[:MAX_PASSAGES]]
+    return [
+        Difference(f"passage of {key} at {clock.rfc3339(at)}", (Kind.PASSAGE, no))
+        for no, (at, key) in sorted(names.items())[:MAX_PASSAGES]
+    ]
 
 
 def _slice_end(begin: int) -> int:
@@ -271,10 +248,10 @@ def _slice_end(begin: int) -> int:
     return until if until < clock.now() // clock.DAY else ALL_DAYS.last
 
 
-def repair(here: Target, differences: list[AnyDifference]) -> str:
+def repair(here: Target, differences: list[Difference]) -> str:
     """Resend the differences and return a summary for people."""
     sent, summary = _resend(here, differences)
-    is_incomplete = sum(isinstance(one, Difference) for one in differences) >= MAX_DAYS and sent
+    is_incomplete = sum(one.day is not None for one in differences) >= MAX_DAYS and sent
     hub_link.update(
         verified_at=clock.now(), verify_result=summary, is_verify_requested=int(is_incomplete), verify_from=None
     )
@@ -306,24 +283,21 @@ def next_slice(here: Target, call: Call) -> str:
     return summary if differences else ""
 
 
-def _resend(here: Target, differences: list[AnyDifference]) -> tuple[int, str]:
+def _resend(here: Target, differences: list[Difference]) -> tuple[int, str]:
     """Resend differences; returns their number and a summary.
 
     After a restore, the hub may have more data than the site: nothing of that time is sent until somebody decides.
     """
     unsure = here.restored_from // clock.DAY if here.restored_from is not None else 10**9
-    history = [difference for difference in differences if isinstance(difference, Difference)]
-    sent: list[AnyDifference] = [difference for difference in history if difference.day < unsure]
-    kept = [difference for difference in history if difference.day >= unsure]
-    sent += [one for one in differences if isinstance(one, RecordDifference) and one.key is not None]
-    sent += [one for one in differences if isinstance(one, PassageDifference)]
+    kept = {one for one in differences if one.day is not None and one.day >= unsure}
+    sent = [one.again for one in differences if one.again and one not in kept]
     summary = SAME
     if differences:
         named = "; ".join(map(str, differences[:20])) + ("; …" if len(differences) > 20 else "")
         summary = f"{len(differences)} {'difference' if len(differences) == 1 else 'differences'}: {named}."
     if sent:
         summary += f" Sent again: {len(sent)}."
-    if fetched := sum(isinstance(one, CopyDifference) for one in differences):
+    if fetched := sum(one.is_fetched for one in differences):
         summary += f" Fetched again: {fetched}."
     if kept:
         summary += (
@@ -331,13 +305,8 @@ def _resend(here: Target, differences: list[AnyDifference]) -> tuple[int, str]:
             "`edge sync recover` fetches them, `edge sync resend` deletes them at the hub."
         )
     with writing():
-        for one in sent:
-            if isinstance(one, RecordDifference):
-                change_feed.add_record(one.kind, one.ref)
-            elif isinstance(one, PassageDifference):
-                change_feed.add_record(Kind.PASSAGE, one.no)
-            elif isinstance(one, Difference):
-                change_feed.add_range(one.track, one.day * clock.DAY, (one.day + 1) * clock.DAY - 1)
+        for again in sent:
+            change_feed.add(*again)
     return len(sent), summary
 
 

@@ -63,10 +63,6 @@ class Plan(NamedTuple):
     detach: Sequence[Tag]
     conflicts: Sequence[str]
 
-    @property
-    def is_empty(self) -> bool:
-        return self.key is None and not (self.fields or self.attach or self.detach)
-
 
 def of_answer(kind: Kind, record: Mapping[str, Any]) -> Content:
     """Return the content of a record in an answer. Raises KeyError or TypeError if it is not one."""

@@ -177,10 +177,10 @@ NOT_AUDITED = {
         "unknown_tags.drop", "unknown_tags.forget", "pin_lockout.count_wrong_pin", "sites.end_key",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
-        "change_feed.add_everything", "change_feed.add_names", "change_feed.add_record",
+        "change_feed.add", "change_feed.add_everything", "change_feed.add_names",
         "copies.keep_hub_positions", "copies.skip_track_numbers", "epochs.renew_epochs",
         "passage_copies.keep_doors", "passage_copies.keep_passages", "passage_copies.queue_all",
-        "change_feed.add_range", "change_feed.claim",
+        "change_feed.claim",
         "change_log.add_positions", "change_log.begin", "change_log.leave", "change_log.take", "change_log.trim",
         "stays.move_to_asset",
         "copies.add_site_track", "copies.count_rows", "copies.delete_track",

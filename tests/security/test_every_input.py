@@ -32,8 +32,8 @@ BOUNDS = {
     "server/receiving.py Parser": "server.receiving:MAX_BODY",
     "server/channels.py Channel": "server.receiving:MAX_BODY",
     # answers of partners
-    "events/checked_connection.py CheckedConnection(HTTPConnection)": "sync.hub_connection:MAX_ANSWER",
-    "events/checked_connection.py getresponse": "sync.hub_connection:MAX_ANSWER",
+    "events/checked_connection.py CheckedConnection(HTTPConnection)": "sync.client:MAX_ANSWER",
+    "events/checked_connection.py getresponse": "sync.client:MAX_ANSWER",
     "events/checked_connection.py read": "events.checked_connection:_PIECE",
     "events/mqtt_session.py Client(Client)": "events.mqtt_session:MAX_PACKET",
     "ingest/sessions.py Client(Client)": "events.mqtt_session:MAX_PACKET",  # through `Wire`

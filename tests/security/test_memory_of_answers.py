@@ -22,8 +22,7 @@ from edge.rules.channels.compose import Outgoing
 from edge.rules.channels.kinds.email.mail import MailServer
 from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 from edge.sync import enrollment
-from edge.sync.client import HubClient
-from edge.sync.hub_connection import MAX_ANSWER
+from edge.sync.client import MAX_ANSWER, HubClient
 from edge.sync.join import JoinCode
 from edge.sync.sender import LinkError
 from tests.ingest.subscribed import Handler, subscribed

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edge.database import sliced_writing
+from edge.database.change_log import Kind
 from edge.database.connection import database, execute, writing
 from edge.errors import Unavailable
 from edge.records import assets
@@ -98,7 +99,7 @@ def test_a_kill_at_each_commit_loses_and_repeats_nothing(tmp_path: Path, monkeyp
         for hour in range(6):
             for number, one in enumerate((first, *new)):
                 ber.scan_now(one, (hour + number) % 3, EPOCH + (60 + hour) * HOUR)
-        change_feed.add_range(1, -LONGEST, LONGEST)
+        change_feed.add(Kind.RANGE, 1, -LONGEST, LONGEST)
     with company.hub.in_use():  # a repair also deletes what should not be there
         execute("INSERT INTO history SELECT position_no, 7, 0, 7, source_no, 0, 0, 0, 0 FROM history LIMIT 1")
     kill_at_each_commit(monkeypatch, ber.settle)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edge import clock
+from edge.database.change_log import Kind
 from edge.database.connection import execute, writing
 from edge.records import assets
 from edge.sync.store import change_feed
@@ -158,7 +159,7 @@ def test_a_stay_that_a_site_moves_to_another_location_leaves_nothing_behind(tmp_
             "UPDATE history SET source_no = (SELECT max(source_no) FROM history) WHERE observed_at = ?",
             (NOW - 2 * HOUR,),
         )
-        change_feed.add_range(1, NOW - 4 * HOUR, NOW)
+        change_feed.add(Kind.RANGE, 1, NOW - 4 * HOUR, NOW)
     box.settle()
     with box.hub.in_use():
         assert execute("SELECT count(DISTINCT source_no) FROM history").fetchone() == (2,)

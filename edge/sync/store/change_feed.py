@@ -117,14 +117,9 @@ def count_after(seq: int) -> int:
     return change_log.newest_after(seq) - max(seq, change_log.oldest_kept() - 1)
 
 
-def add_range(track: int, since: int, until: int) -> None:
-    """Queue the history of a track in a time range."""
-    execute("INSERT INTO change (kind, a, b, c) VALUES (?, ?, ?, ?)", (Kind.RANGE, track, since, until))
-
-
-def add_record(kind: int, record_id: int) -> None:
-    """Queue an asset, a location or a passage: to send it again, or for changes that do not write its row."""
-    execute("INSERT INTO change (kind, a) VALUES (?, ?)", (kind, record_id))
+def add(kind: int, a: int, b: int | None = None, c: int | None = None) -> None:
+    """Queue a change: to send a record, a passage or a range again, or for changes that do not write its row."""
+    execute("INSERT INTO change (kind, a, b, c) VALUES (?, ?, ?, ?)", (kind, a, b, c))
 
 
 def all_records_listed(seq: int, limit: int) -> list[Change]:

@@ -38,7 +38,6 @@ class Target(NamedTuple):
     board_at: int | None
     pending: bytes | None
     pending_seq: int | None
-    pending_board_at: int | None
     horizon: int
     restored_from: int | None
     recovering: str | None

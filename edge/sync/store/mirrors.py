@@ -74,7 +74,7 @@ def take_back(peer: Peer, pairs: Iterable[tuple[int, int]]) -> None:
         if copy == own:
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
             execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (own, peer.no))
-            change_feed.add_record(Kind.ASSET, own)
+            change_feed.add(Kind.ASSET, own)
         elif home_of(own) is None:
             stays.move_to_asset(peer.organization_id, copy, own, skip_taken=True)
             record_copies.retire(peer.organization_id, "asset", copy, moment())
@@ -172,7 +172,7 @@ def _release(peer: Peer, record: Record, local: int) -> None:
         )
     execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
     if execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, peer.no)).rowcount:
-        change_feed.add_record(_kind(record), local)
+        change_feed.add(_kind(record), local)
 
 
 def keep_lost(peer: Peer, remote_ids: Iterable[int]) -> None:
@@ -184,7 +184,7 @@ def keep_lost(peer: Peer, remote_ids: Iterable[int]) -> None:
         local = known_records.resolve(peer, [remote_id]).get(remote_id)
         if local is not None and execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB)).rowcount:
             execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (HUB, remote_id))
-            change_feed.add_record(Kind.ASSET, local)
+            change_feed.add(Kind.ASSET, local)
 
 
 def _checked(peer: Peer, record: Record, aside: list[str]) -> Record | None:
@@ -215,7 +215,7 @@ def _take(peer: Peer, record: Record, aside: list[str]) -> None:
 def _tell_home(peer: Peer, local: int | None) -> None:
     """Queue the asset of another home that a site sends as its own, or as lost. Only so it learns of a deleted one."""
     if peer.no != HUB and local is not None and home_of(local) != peer.no:
-        change_feed.add_record(Kind.ASSET, local)
+        change_feed.add(Kind.ASSET, local)
 
 
 def _set_aside(peer: Peer, record: Record, error: EdgeError, aside: list[str]) -> None:
@@ -324,7 +324,7 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
     if placeholder is not None:
         _end_placeholder(peer.organization_id, table_of(record), placeholder, into)
     if peer.no != HUB and isinstance(record, AssetRecord):
-        change_feed.add_record(Kind.ASSET, into)  # sends the site the record's id here
+        change_feed.add(Kind.ASSET, into)  # sends the site the record's id here
 
 
 _COPIES_IN_CONFLICT = (
@@ -338,7 +338,7 @@ def _end_placeholder(organization_id: int, table: search.Kind, placeholder: int,
     stays.move_to_asset(organization_id, placeholder, into, skip_taken=True)
     execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
     record_copies.retire(organization_id, table, placeholder, moment())
-    change_feed.add_record(_KINDS[table], placeholder)
+    change_feed.add(_KINDS[table], placeholder)
 
 
 def _is_one_of_several(peer: Peer, record: Record, local: int) -> bool:

@@ -193,7 +193,7 @@ def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int
         return state.no
     no, last_seen_at = row
     if no != state.no:  # it was read here since and has a new number; the hub drops the old one
-        execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.TRACK, state.no))
+        change_feed.add(Kind.TRACK, state.no)
     if last_seen_at < state.last_seen_at:
         returned_copies.recover_position(no, values)
     return no

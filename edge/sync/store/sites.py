@@ -44,7 +44,6 @@ class Site(NamedTuple):
     name: str
     location_id: int
     api_key_id: str | None
-    join_until: int | None
     instance: str | None
     epoch: str | None
     acked_seq: int
@@ -61,7 +60,6 @@ class Site(NamedTuple):
     box: str | None
     rival_at: int | None
     retired_at: int | None
-    merged_into: int | None
     former_codes: str
     history_waits: str | None  # why this hub takes no new data from the site, None if it does
 

@@ -8,6 +8,7 @@ import pytest
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.database.change_log import Kind
 from edge.database.connection import execute
 from edge.operations import metrics
 from edge.operations.doctor import doctor
@@ -51,7 +52,7 @@ def test_a_box_without_sync_has_no_findings(subject: Subject) -> None:
     ],
 )
 def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level: Level, text: str) -> None:
-    change_feed.add_range(1, 0, 0)
+    change_feed.add(Kind.RANGE, 1, 0, 0)
     if values:
         hub_link.update(**values)
     finding = finding_of(subject, "hub")
@@ -60,7 +61,7 @@ def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level
 
 
 def test_a_site_whose_hub_does_not_answer(subject: Subject, joined: Path) -> None:
-    change_feed.add_range(1, 0, 0)
+    change_feed.add(Kind.RANGE, 1, 0, 0)
     hub_link.update(last_commit_at=clock.now() - 5 * clock.HOUR, last_error="no route")
     finding = finding_of(subject, "hub")
     assert finding[0] == Level.WARNING
