@@ -14,7 +14,8 @@ from edge.pages.translation import language
 
 
 def version_of(content: object) -> str:
-    return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    data = content if isinstance(content, bytes) else repr(content).encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=12).hexdigest()
 
 
 def fragment(template: str, content: object, **values: Any) -> Response:

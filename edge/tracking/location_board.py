@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from edge.database.connection import execute, reading
+from edge.database.connection import execute, reading, scalar
 from edge.database.lists import Page
 from edge.tracking.board import BOARD_COLUMNS, BoardRow
 from edge.tracking.shown_positions import SHOWN
@@ -25,10 +25,11 @@ class Branch(NamedTuple):
     children: int
 
 
+# A name up to a number of characters, None: in full.
 _LOCATIONS = """
-SELECT l.id, l.external_key, l.name, l.is_active, p.id
+SELECT l.id, l.external_key, ifnull(substr(l.name, 1, ?2), l.name), l.is_active, p.id
 FROM location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL
-WHERE l.organization_id = ? AND l.deleted_at IS NULL ORDER BY l.name, l.id
+WHERE l.organization_id = ?1 AND l.deleted_at IS NULL ORDER BY l.name, l.id
 """
 _COUNTS = f"""
 SELECT l.id, (SELECT count(*) FROM {SHOWN} t WHERE t.location_id = l.id AND t.is_retired = 0)
@@ -50,7 +51,7 @@ class Choice(NamedTuple):
 
 def choices(organization_id: int) -> list[Choice]:
     """Return all live locations in the order of the tree, without the counts, which take longer."""
-    rows = execute(_LOCATIONS, (organization_id,)).fetchall()
+    rows = execute(_LOCATIONS, (organization_id, LONGEST_CHOICE + 1)).fetchall()
     return [Choice(row[0], _cut(row[2]), min(depth, DEEPEST_CHOICE)) for row, depth in _depth_first(_by_parent(rows))]
 
 
@@ -62,7 +63,7 @@ def tree(organization_id: int) -> list[Branch]:
     """Return all live locations depth first, siblings by name. Cycles (made by hand) are left out."""
     with reading():
         counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
-        by_parent = _by_parent(execute(_LOCATIONS, (organization_id,)).fetchall())
+        by_parent = _by_parent(execute(_LOCATIONS, (organization_id, None)).fetchall())
     order = _depth_first(by_parent)
     below = {row[0]: counts.get(row[0], 0) for row, _ in order}
     for row, _ in reversed(order):
@@ -164,23 +165,29 @@ AND gs1_key IS NOT NULL ORDER BY 1 LIMIT {MOST_CODES}
 
 def with_codes(organization_id: int) -> list[LocationCodes]:
     """Return all active locations in the order of the tree."""
-    branches = tree(organization_id)
-    names = {branch.id: branch.name for branch in branches}
+    rows = [row for row, _ in _depth_first(_by_parent(execute(_LOCATIONS, (organization_id, None)).fetchall()))]
+    names = {row[0]: row[2] for row in rows}
     codes: dict[int, list[str]] = {}
     for location_id, value in execute(_CODES, (organization_id,)):
         codes.setdefault(location_id, []).append(value)
     return [
-        LocationCodes(
-            row.id,
-            row.name,
-            names.get(row.parent_id or 0),
-            row.external_key,
-            row.parent_id,
-            tuple(codes.get(row.id, ())),
-        )
-        for row in branches
-        if row.is_active
+        LocationCodes(key, name, names.get(parent or 0), code, parent, tuple(codes.get(key, ())))
+        for key, code, name, is_active, parent in rows
+        if is_active
     ]
+
+
+# Names are kept with up to 4 bytes for each letter, and as JSON.
+_MEMORY = f"""
+SELECT 700 * count(*) + 6 * total(length(CAST(name AS BLOB))) + 500 * (
+    SELECT min(count(*), {MOST_CODES}) FROM tag WHERE organization_id = ?1 AND location_id IS NOT NULL
+) FROM location WHERE organization_id = ?1 AND deleted_at IS NULL
+"""
+
+
+def memory_of_codes(organization_id: int) -> int:
+    """Return the bytes that the result of `with_codes` takes, with its text as JSON."""
+    return int(scalar(_MEMORY, (organization_id,)))
 
 
 _HERE = f"""

@@ -75,8 +75,8 @@ def marker_of(location_id: int | None) -> Marker | None:
 
 
 def _plans_page(errors: Errors) -> str:
-    plans, branches = floor_plans.list_plans(organization_id()), location_board.tree(organization_id())
-    return render_template("tracking/floor-plans.html", plans=plans, locations=branches, errors=errors)
+    plans, areas = floor_plans.list_plans(organization_id()), location_board.choices(organization_id())
+    return render_template("tracking/floor-plans.html", plans=plans, locations=areas, errors=errors)
 
 
 @viewers.get("/plans", manual="office#floor-plans")

@@ -7,8 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from edge.audit.actors import shell
+from edge.memory_budget import Budget
+from edge.pages.handhelds import scan
 from edge.people.people import Role
 from edge.records import locations
+from edge.records.tags import NewTag
+from edge.tracking import location_board
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -22,8 +26,8 @@ PAGES = (
     "/readers/new",
     "/event-destinations/new",
     "/labels/printer",
-    "/assets/new",
     "/locations/new",
+    "/plans",
 )
 
 
@@ -39,4 +43,19 @@ def test_a_choice_of_locations_has_short_names(cast: Cast, sign_in_as: Callable[
     page = sign_in_as(Role.ADMINISTRATOR).get(path).text
     options = [line.partition("</option>")[0] for line in page.split("<option") if "Level 11" in line]
     assert all("x" * 100 not in one and "\u2003" * 9 not in one for one in options)
-    assert options or path == "/assets/new"
+    assert options
+
+
+def test_the_locations_of_a_handheld_count_as_memory(
+    cast: Cast, sign_in_as: Callable[..., Browser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: three answers of one person took all memory at a site with long names."""
+    for number in range(100):
+        locations.create(shell(cast.acme), name=f"{number} " + "x" * 200, tags=[NewTag("barcode", f"RACK-{number}")])
+    assert location_board.memory_of_codes(cast.acme) > 240_000
+    operator = sign_in_as(Role.OPERATOR)
+    whole = operator.get("/scan/locations")
+    assert len(whole.json or ()) == 100
+    assert operator.get("/scan/locations", headers={"If-None-Match": whole.headers["ETag"]}).status_code == 304
+    monkeypatch.setattr(scan, "WORK", Budget(200_000))
+    assert operator.get("/scan/locations").status_code == 503
