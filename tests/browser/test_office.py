@@ -84,7 +84,7 @@ def test_ticked_assets_are_moved_by_keyboard_and_a_filter_is_retired(enter: Ente
 
 
 def test_after_an_error_the_cursor_is_in_the_field_to_correct(enter: Enter, site: Site) -> None:
-    page = enter("ada", "/assets/new", expected=("400",))
+    page = enter("ada", "/assets/new", expected=("400", "409"))
     page.fill("#name", "Again")
     page.fill("#external_key", site.assets[0].external_key)
     page.press("#external_key", "Enter")
