@@ -117,16 +117,14 @@ def events() -> None:
 @_LOCATION
 @click.option("--epcis", "is_epcis", is_flag=True, help="Send EPCIS 2.0 documents: stays, carriers and passages.")
 @NETWORK
-def add_webhook(
-    actor: Actor, name: str, url: str, kinds: tuple[str, ...], location: str | None, is_epcis: bool, network: str
-) -> None:
+def add_webhook(actor: Actor, name: str, url: str, is_epcis: bool, network: str, **chosen: Any) -> None:
     """Send events to URL by POST, signed as Standard Webhooks specifies. Prints the secret once."""
     checked = validation.webhook_url(url, is_on_internet=network == Network.INTERNET)
     secret = new_webhook_secret()
     body_format = BodyFormat.EPCIS if is_epcis else BodyFormat.EDGE
     sealed, allowed = secrets.seal(secret), Network(network)
     new = NewDestination(DestinationKind.WEBHOOK, name, checked, sealed, _ALL, allowed, body_format=body_format)
-    row = _add(actor, new, kinds, location)
+    row = _add(actor, new, **chosen)
     click.echo(f"Added {row.name}. The receiver verifies signatures with this secret, shown only once:\n")
     click.echo(secret)
     click.echo(f"\nTry it: edge events test {quoted(row.name)}")
@@ -145,22 +143,13 @@ def add_webhook(
 @_ON
 @_LOCATION
 @NETWORK
-def add_mqtt(
-    actor: Actor,
-    name: str,
-    url: str,
-    topic: str,
-    has_password: bool,
-    kinds: tuple[str, ...],
-    location: str | None,
-    network: str,
-) -> None:
+def add_mqtt(actor: Actor, name: str, url: str, topic: str, has_password: bool, network: str, **chosen: Any) -> None:
     """Publish events to the broker at URL, for example mqtts://edge@broker.example.com."""
     checked = validation.broker_url(url, is_on_internet=network == Network.INTERNET)
     template = validation.topic_template(topic)
     sealed = secrets.seal(ask_password() if has_password else "")
     new = NewDestination(DestinationKind.MQTT, name, checked, sealed, _ALL, Network(network), template)
-    row = _add(actor, new, kinds, location)
+    row = _add(actor, new, **chosen)
     click.echo(f"Added {row.name}. Try it: edge events test {quoted(row.name)}")
 
 
@@ -172,14 +161,9 @@ def list_destinations(organization_id: int) -> None:
         click.echo("There are no destinations. Add one: edge events add-webhook NAME URL")
         return
     head = ["NAME", "KIND", "TO", "EVENTS", "STATE", "DELIVERED", "WAITING", "LOST"]
+    waiting = destinations.count_waiting
     table = [
-        (
-            *(row.name, row.kind, row.url, _chosen(row), _state(row)),
-            row.delivered,
-            destinations.count_waiting(row),
-            row.lost,
-        )
-        for row in rows
+        (row.name, row.kind, row.url, _chosen(row), _state(row), row.delivered, waiting(row), row.lost) for row in rows
     ]
     print_table(head, table)
 

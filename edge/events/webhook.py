@@ -74,7 +74,7 @@ class Webhook(Poster):
 
 def _outcome(received: Answer) -> Outcome:
     status = received.status
-    answer = f"{status} {_phrase(status)}"
+    answer = f"{status} {http.client.responses.get(status, '(no known status)')}"
     if received.is_success:
         return Outcome(Result.DELIVERED, answer)
     if 300 <= status < 400:
@@ -86,13 +86,6 @@ def _outcome(received: Answer) -> Outcome:
     if status in _NOT_THE_EVENT:
         return Outcome(Result.FAILED, answer, received.wait_seconds)
     return Outcome(Result.REFUSED, answer)
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "(no known status)"
 
 
 def _fault(error: Exception) -> str:

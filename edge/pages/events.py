@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from flask import render_template, request
 
-from edge.errors import EdgeError, Invalid
+from edge.errors import Invalid
 from edge.events import destinations, detection, validation
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, EventKind, Filter
 from edge.outbound import Network
 from edge.pages.actions import add_actions
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, errors_of
+from edge.pages.forms import Errors
 from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.people import secrets
@@ -53,26 +53,22 @@ def list_event_destinations() -> str:
 
 @administrators.get(f"{PATH}/new", manual="events#destinations")
 def new_event_destination_form() -> str:
-    kind = request.args.get("kind", "")
-    kind = kind if kind in (DestinationKind.WEBHOOK, DestinationKind.MQTT) else DestinationKind.WEBHOOK
-    return _form(kind, {}, {"topic": validation.DEFAULT_TOPIC}, list(KINDS))
+    return _form({}, {"kind": request.args.get("kind", ""), "topic": validation.DEFAULT_TOPIC}, list(KINDS))
 
 
-@administrators.post(f"{PATH}/new")
+def _again(errors: Errors) -> str:
+    return _form(errors, request.form, request.form.getlist("events"))
+
+
+@administrators.post(f"{PATH}/new", again=_again)
 @once
 def new_event_destination() -> Answer:
     """Create a destination. The response is the only page that shows the secret of a webhook."""
-    config, form, kinds = services().config, request.form, request.form.getlist("events")
-    kind = DestinationKind.MQTT if form.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
-    secret = new_webhook_secret() if kind is DestinationKind.WEBHOOK else form.get("password", "")
-    try:
-        row = destinations.add(actor(), _entered(kind, secret, form, kinds))
-        detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
-    except EdgeError as error:
-        return _form(kind, errors_of(error), form, kinds), 400
-    if kind is DestinationKind.WEBHOOK:
-        return _secret_page(row, secret)
-    return done(f"{PATH}/{row.no}", "made")
+    config, form, kind = services().config, request.form, _kind(request.form)
+    secret = new_webhook_secret() if kind is DestinationKind.WEBHOOK else _password(form)
+    row = destinations.add(actor(), _entered(kind, secret, form, form.getlist("events")))
+    detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
+    return _secret_page(row, secret) if kind is DestinationKind.WEBHOOK else done(f"{PATH}/{row.no}", "made")
 
 
 @administrators.get(f"{PATH}/<int:no>", manual="events#delivery")
@@ -116,7 +112,6 @@ def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds:
     else:
         url = validation.broker_url(url, is_on_internet=is_on_internet)
         topic = validation.topic_template(form.get("topic", "").strip())
-        secret = _password(form)
     chosen = [one for one in kinds if one in possible or one not in KINDS]
     event_filter = Filter(validation.event_kinds(chosen, KINDS), _location(form.get("location_id", "")))
     return NewDestination(kind, name, url, secrets.seal(secret), event_filter, network, topic, body_format)
@@ -138,10 +133,14 @@ def _location(text: str) -> int | None:
     return int(text)
 
 
-def _form(kind: str, errors: Errors, entered: Mapping[str, str], kinds: list[str]) -> str:
+def _kind(entered: Mapping[str, str]) -> DestinationKind:
+    return DestinationKind.MQTT if entered.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
+
+
+def _form(errors: Errors, entered: Mapping[str, str], kinds: list[str]) -> str:
     return render_template(
         "events/new-destination.html",
-        kind=kind,
+        kind=_kind(entered),
         errors=errors,
         values=entered,
         chosen=kinds,

@@ -9,6 +9,7 @@ from edge.pages.guard import has_role, organization_id
 from edge.pages.muster.musters import may_muster
 from edge.people.people import Role
 from edge.rules import alerts
+from edge.rules.alerts import AlertFilter
 from edge.texts import N_
 
 
@@ -99,7 +100,7 @@ def own() -> list[Place]:
 
 
 def open_alerts() -> int:
-    return alerts.count_open(organization_id())
+    return alerts.count_alerts(organization_id(), AlertFilter())
 
 
 def _visible(places: Sequence[Place]) -> list[Place]:

@@ -124,14 +124,6 @@ def find_alert(organization_id: int, no: int) -> Alert:
     return _alert(row)
 
 
-def count_open(organization_id: int) -> int:
-    return scalar(
-        "SELECT count(*) FROM alert WHERE organization_id = ? AND acknowledged_at IS NULL "
-        f"AND {is_asset_shown('subject_id')}",
-        (organization_id,),
-    )
-
-
 def _alert(row: tuple[object, ...]) -> Alert:
     alert = Alert._make(row)
     return alert._replace(kind=Condition(alert.kind))

@@ -51,18 +51,6 @@ class RuleFields(NamedTuple):
     musters: str = ""  # numbers of the plans whose musters an alert starts
 
     @property
-    def channel_numbers(self) -> list[int]:
-        return [int(number) for number in self.channels.split()]
-
-    @property
-    def output_numbers(self) -> list[int]:
-        return [int(number) for number in self.outputs.split()]
-
-    @property
-    def muster_plans(self) -> list[int]:
-        return [int(number) for number in self.musters.split()]
-
-    @property
     def is_always_on(self) -> bool:
         return self.days == ALL_DAYS and (self.from_minute, self.until_minute) == (0, DAY_MINUTES)
 
@@ -80,6 +68,11 @@ class RuleFields(NamedTuple):
 
     def _has_day(self, local: datetime) -> bool:
         return bool(self.days >> local.weekday() & 1)
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers of a field such as `channels`."""
+    return [int(number) for number in text.split()]
 
 
 class Rule(NamedTuple):
@@ -192,20 +185,21 @@ _RECORDS = {  # by field: table, and the errors without a record and for an unkn
 
 def _check_records(organization_id: int, entered: RuleFields) -> None:
     for field in CONDITIONS[entered.kind].uses & _RECORDS.keys():
-        table, missing, error = _RECORDS[field]
+        table, required, error = _RECORDS[field]
         value = getattr(entered, field)
-        if value is None and missing:
-            raise Invalid.one(field, "required", missing)
+        if value is None and required:
+            raise Invalid.one(field, "required", required)
         sql = f"SELECT 1 FROM {table} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
         if value is not None and execute(sql, (value, organization_id)).fetchone() is None:
             raise Invalid.one(field, "fk_not_found", error)
-    if unknown := set(entered.channel_numbers) - {row.no for row in channels.list_channels(organization_id)}:
-        raise Invalid.one("channels", "fk_not_found", fill(N_("There is no channel %(number)s"), number=min(unknown)))
-    if unknown := set(entered.output_numbers) - {row.no for row in outputs.list_outputs(organization_id)}:
-        raise Invalid.one("outputs", "fk_not_found", fill(N_("There is no output %(number)s"), number=min(unknown)))
-    if unknown := set(entered.muster_plans) - {plan.id for plan in plans.list_plans(organization_id)}:
-        raise Invalid.one("musters", "fk_not_found", fill(N_("There is no plan %(number)s"), number=min(unknown)))
-    for plan_id in entered.muster_plans:
+    for field, known, text in (
+        ("channels", {row.no for row in channels.list_channels(organization_id)}, N_("There is no channel %(number)s")),
+        ("outputs", {row.no for row in outputs.list_outputs(organization_id)}, N_("There is no output %(number)s")),
+        ("musters", {plan.id for plan in plans.list_plans(organization_id)}, N_("There is no plan %(number)s")),
+    ):
+        if missing := set(numbers(getattr(entered, field))) - known:
+            raise Invalid.one(field, "fk_not_found", fill(text, number=min(missing)))
+    for plan_id in numbers(entered.musters):
         obstacle = musters.find_obstacle(organization_id, plan_id)
         if obstacle not in (None, Obstacle.OPEN, Obstacle.DRILL):
             name = musters.name_of_plan(organization_id, plan_id)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.database.connection import execute
+from edge.database.connection import execute, insert
 from edge.muster import musters
 from edge.rules import alerts
 from edge.rules.channels import outbox
 from edge.rules.channels.outbox import Message
 from edge.rules.conditions import ASSET, ASSET_AT, OF_NUMBER, Condition
 from edge.rules.rule_assets import BELOW, MATCHES, count_present, values_of
-from edge.rules.rules import Rule
+from edge.rules.rules import Rule, numbers
 
 MOST_STATES = 500_000  # of all organizations
 LATE = 15 * 60 * clock.SECOND  # from the occurrence to the alert
@@ -43,23 +43,14 @@ class Held(NamedTuple):
 
 def fire(rule: Rule, one: Occurrence) -> int | None:
     """Store an alert and return its number; None if this occurrence has one."""
-    row = execute(
-        "INSERT INTO alert (organization_id, rule_no, cause, subject_id, subject_name, subject_key, place_name, "
-        "amount, occurred_at, made_at, over_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT DO NOTHING RETURNING no",
-        (
-            *(rule.organization_id, rule.no, one.cause, one.subject_id, one.subject_name, one.subject_key),
-            *(one.place_name or rule.place_name, one.amount, one.at, clock.now(), one.over_at),
-        ),
-    ).fetchone()
+    place = one.place_name or rule.place_name
+    columns = one._asdict() | {"place_name": place, "organization_id": rule.organization_id, "rule_no": rule.no}
+    columns |= {"occurred_at": columns.pop("at"), "made_at": clock.now()}
+    row = insert("alert", columns, "ON CONFLICT DO NOTHING RETURNING no").fetchone()
     if row is None:
         return None
     alerts.close_excess(rule.no)
-    sentence = rule.declared.alert % {
-        "subject": one.subject_name,
-        "place": one.place_name or rule.place_name,
-        "amount": one.amount,
-    }
+    sentence = rule.declared.alert % {"subject": one.subject_name, "place": place, "amount": one.amount}
     if clock.now() - one.at <= LATE:  # what is known hours later is no emergency
         sentence = ". ".join([sentence, *_start_musters(rule, row[0])])
     asset_id = one.subject_id if is_of_asset(rule) else None
@@ -70,7 +61,7 @@ def fire(rule: Rule, one: Occurrence) -> int | None:
 def _start_musters(rule: Rule, alert_no: int) -> list[str]:
     """Start the musters of a rule. Returns why others did not start, which the alert says, too."""
     failed = []
-    for plan_id in rule.fields.muster_plans:
+    for plan_id in numbers(rule.fields.musters):
         if obstacle := musters.start_by_rule(rule.organization_id, plan_id, rule.name):
             failed.append((obstacle, musters.name_of_plan(rule.organization_id, plan_id)))
     if failed:
@@ -86,7 +77,7 @@ def _notify(rule: Rule, alert_no: int, sentence: str, asset_id: int | None, at: 
         is_over=is_over,
         is_late=now - at > LATE,
     )
-    for number in rule.fields.channel_numbers:
+    for number in numbers(rule.fields.channels):
         outbox.enqueue(rule.organization_id, number, message, now)
 
 

@@ -68,7 +68,7 @@ def open_alerts() -> OpenAlerts:
     """Return the open alerts for `_open.html`."""
     organization_id = current_session().organization_id
     newest = alerts.list_alerts(organization_id, AlertFilter(), NEWEST)
-    total = alerts.count_open(organization_id) if len(newest) == NEWEST else len(newest)
+    total = alerts.count_alerts(organization_id, AlertFilter()) if len(newest) == NEWEST else len(newest)
     return OpenAlerts([(alert, sentence(alert)) for alert in newest], total)
 
 

@@ -33,6 +33,7 @@ from edge.people.people import Role
 from edge.readers import status
 from edge.records import loans
 from edge.rules import alerts
+from edge.rules.alerts import AlertFilter
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import asset_values, board, flows, location_board
@@ -140,7 +141,7 @@ def attention(
     organization_id: int, *, sees_readers: bool, sees_messages: bool, sees_box: bool, sees_musters: bool
 ) -> list[Item]:
     """Return the tasks, the most urgent first, without those of number 0."""
-    items = [Item(N_("Open alerts"), alerts.count_open(organization_id), "/alerts")]
+    items = [Item(N_("Open alerts"), alerts.count_alerts(organization_id, AlertFilter()), "/alerts")]
     if sees_musters:
         items.insert(0, Item(N_("Open musters"), len(musters.open_musters(organization_id)), "/musters"))
     if sees_box and services().config.data_dir is not None:

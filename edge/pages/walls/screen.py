@@ -192,7 +192,7 @@ def _values(wall: Wall) -> dict[str, Any]:
             AlertLine(alert.no, sentence(alert), alert.occurred_at)
             for alert in alerts.list_alerts(wall.organization_id, AlertFilter(), newest)
         ],
-        "alerts_total": alerts.count_open(wall.organization_id),
+        "alerts_total": alerts.count_alerts(wall.organization_id, AlertFilter()),
         **(shown(wall) if shown else {}),
     }
 

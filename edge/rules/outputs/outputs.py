@@ -147,15 +147,8 @@ def troubles() -> list[str]:
 
 
 def _columns(name: str, entered: Entered) -> dict[str, object]:
-    return {
-        "name": name,
-        "form": entered.form,
-        "device": entered.device,
-        "relay": entered.relay,
-        **entered.command._asdict(),
-        "seconds": entered.seconds,
-        "after_alert": newest_alert(),
-    }
+    columns = entered._asdict()
+    return {"name": name, **columns.pop("command")._asdict(), **columns, "after_alert": newest_alert()}
 
 
 def _keep_last_command(row: Output) -> None:
