@@ -47,6 +47,7 @@ main() {
     return
   fi
   require_data
+  if [[ -n $disaster ]]; then require_fresh; fi
   [[ -f $checkout/pyproject.toml || -f $checkout/pyvenv.cfg ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
   read_answers "$answers"
   check_machine "$check"
@@ -87,13 +88,20 @@ find_data() {
 require_data() {
   [[ ! -f $settings/unfinished && -z $disaster && ! -f $data/edge.db ]] || return 0
   if [[ ! -f $settings/edge.toml ]]; then
-    [[ -f $settings/signing.key ]] || return 0
+    [[ -f $settings/signing.key || -L $program/venv || -s $home/broker/passwd ]] || return 0
     fail "this computer had a site, whose settings $settings/edge.toml are lost, and its database is not in $data. Nothing was changed: \
 put the settings back; without a copy, copy $here/edge.toml there, set data_dir and what else differed, and run $0 again. Databases here: \
 $(find /mnt /media /srv "$home" -maxdepth 4 -name edge.db 2>/dev/null | tr '\n' ' ' || true). For a new site: $0 --uninstall --purge"
   fi
   fail "this computer has the settings of a site, but its database is not in $data, and nothing was changed: mount its disk, \
 fix data_dir in $settings/edge.toml, or put a backup back: edge restore. For a new site: $0 --uninstall --purge"
+}
+
+# A disaster file never replaces an existing site.
+require_fresh() {
+  [[ -n $identity ]] || fail "--restore needs the owner's private key: --identity KEYFILE"
+  [[ ! -f $data/edge.db && ! -f $settings/edge.toml ]] ||
+    fail "this computer already has a site, which was not changed. To delete it: $0 --uninstall --purge"
 }
 
 # A step in tested Python, once it is installed: edge/operations/root/installation.py of this checkout or package.
@@ -177,13 +185,14 @@ compare_checksums() {
 
 # Read known names only; nothing in the file is executed.
 read_answers() {
-  organization='' email='' password='' http_port='' mqtt_port='' https_name='' network_name=''
+  named='' organization='' email='' password='' http_port='' mqtt_port='' https_name='' network_name=''
   https_port=443 redirect_port=80 mqtts_port=8883
   [[ -n $1 ]] || return 0
   if [[ -f $1 ]]; then chmod 0600 "$1"; fi # contains a password
   local line value
   while IFS= read -r line || [[ -n $line ]]; do
     value=${line#*=}
+    if [[ $line =~ ^[A-Z]+_(PORT|NAME)= ]]; then named+=" ${line%%=*}"; fi
     case $line in
       ORGANIZATION=*) organization=$value ;;
       EMAIL=*) email=$value ;;
@@ -269,23 +278,26 @@ install_packages() {
   echo "ok"
 }
 
-# Decrypt and verify the whole file before using any of it. An existing site is never replaced.
+# Decrypt and verify the whole file before using any of it. The program that does it goes again if the file is not used.
 open_disaster_file() {
   say "Disaster file"
-  [[ -n $identity ]] || fail "--restore needs the owner's private key: --identity KEYFILE"
-  [[ ! -f $data/edge.db && ! -f $settings/edge.toml ]] ||
-    fail "this computer already has a site, which was not changed. To delete it: $0 --uninstall --purge"
   restored=$(mktemp -d)
   # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$restored' '$scratch'" EXIT
   "$first/bin/edge" disaster-unpack "$disaster" "$restored" --identity "$identity" >/dev/null ||
-    fail "nothing of it was used"
+    give_up "nothing of it was used"
   find_data "$restored/settings/edge.toml"
   [[ -d $data || $data = "$home" ]] ||
-    fail "the old box had its data in $data, which this computer does not have, and nothing was changed: mount a disk there and make the folder"
+    give_up "the old box had its data in $data, which this computer does not have. Only packages of Debian were installed: mount a disk there, make the folder, and run this again"
   [[ ! -f $data/edge.db ]] ||
-    fail "$data already has a database, and nothing was changed: use it without --restore, or move it away first"
+    give_up "$data already has a database, which was not changed: use it without --restore, or move it away first"
   echo "whole, with $(find "$restored" -type f | wc -l) files"
+}
+
+give_up() {
+  rm -rf "${first:?}"
+  rmdir --ignore-fail-on-non-empty "$program/releases" "$program" 2>/dev/null || true
+  fail "$1"
 }
 
 # Restores the authority as well: devices that trust the old box trust this one.
@@ -363,6 +375,10 @@ write_settings() {
   if [[ -f $settings/edge.toml && ! -f $settings/unfinished ]]; then
     # Keep the existing choice.
     [[ -f $settings/https.conf ]] || https=''
+    if [[ -n ${named:-} ]]; then
+      echo "NOTE: not used, because this box is installed already:$named. To change them: sudo edge-mdns name NAME;" \
+        "sudo edge-https on --port PORT --name NAME; http.listen and mqtt.broker in $settings/edge.toml" >&2
+    fi
   else
     touch "$settings/unfinished" # until HTTPS is set up: repeated after an interruption, with the choices of that run
     choose_name

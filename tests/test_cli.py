@@ -64,7 +64,7 @@ def test_a_disk_that_is_not_mounted_is_named_and_no_empty_site_is_made_there(
         (None, "cannot be read"),
         (b"data_dir = '/mnt", "is not valid TOML"),
         (b"[http]\nlisten = 7\n", "http.listen"),
-        (b"\xff\xfe", "cannot be read"),
+        (b"\xff\xfe", "is not UTF-8. Save it as UTF-8"),
     ],
 )
 def test_the_doctor_survives_broken_settings_and_names_them_first(

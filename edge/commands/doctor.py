@@ -113,7 +113,10 @@ def _remedy_of_settings(file: Path) -> str:
         )
     if not os.access(file, os.R_OK):
         return f"sudo chown root:edge {file}; sudo chmod 640 {file}; sudo systemctl restart edge"
-    return "edge config says the same after each change; then: sudo systemctl restart edge"
+    return (
+        f"correct what it says in {file}, or put back a copy; edge config shows what else is wrong; "
+        "then: sudo systemctl restart edge"
+    )
 
 
 def _publish(config: Config, findings: str, certificate_ends_at: int | None) -> None:

@@ -13,7 +13,9 @@ from edge.errors import SetupError
 def from_file(file: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise SetupError(f"The settings file {file} is not UTF-8. Save it as UTF-8.") from error
+    except OSError as error:
         raise SetupError(
             f"The settings file {file} cannot be read: {error}. Pass a readable file to --config."
         ) from error

@@ -90,7 +90,7 @@ def test_an_unreadable_or_broken_file_is_refused_with_the_line(tmp_path: Path) -
     with pytest.raises(SetupError, match=r"not valid TOML: .*line 2"):
         load(write(tmp_path, "# fine\nhttp = \n"), {})
     (tmp_path / "edge.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SetupError, match="cannot be read"):
+    with pytest.raises(SetupError, match="Save it as UTF-8"):
         load(tmp_path / "edge.toml", {})
 
 

@@ -193,16 +193,60 @@ def test_a_port_that_is_named_twice_stops_the_installation() -> None:
     [
         *[(["edge.toml"], True), (["edge.toml", "edge.db"], False), (["edge.toml", "unfinished"], False), ([], False)],
         *[(["signing.key"], True), (["signing.key", "edge.db"], False), (["signing.key", "unfinished"], False)],
+        *[(["broker/passwd"], True), (["broker/passwd", "edge.db"], False), (["venv"], True), (["broker/"], False)],
     ],
 )
 def test_no_empty_site_is_started_where_one_was(tmp_path: Path, files: list[str], is_refused: bool) -> None:
     """Regression: with the disk of the data not mounted, or the settings lost, the installer made an empty site."""
     for name in files:
-        (tmp_path / name).touch()
-    said = run(
-        "require_data", f"{DATA} settings={tmp_path} data={tmp_path} home={tmp_path}; require_data; echo went on"
-    )
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        if name == "venv":
+            (tmp_path / name).symlink_to("releases/1")
+        elif not name.endswith("/"):
+            (tmp_path / name).write_text("x")
+    folders = f"settings={tmp_path} data={tmp_path} home={tmp_path} program={tmp_path}"
+    said = run("require_data", f"{DATA} {folders}; require_data; echo went on")
     assert ("othing was changed" in said, "went on" in said) == (is_refused, not is_refused)
+
+
+def test_answers_that_an_installed_box_does_not_use_are_named(tmp_path: Path) -> None:
+    """Regression: another port or name was ignored without a word."""
+    answers = tmp_path / "answers"
+    answers.write_text("ORGANIZATION=Acme\nNETWORK_NAME=edge-hall9\nHTTPS_PORT=8443\n")
+    for name in ("edge.toml", "mqtt.password", "signing.key"):
+        (tmp_path / name).write_text("x")
+    begin = f"{DATA} settings={tmp_path} publisher=; install() {{ :; }}; chown() {{ :; }}; https=yes; "
+    said = run("read_answers name_of is_name write_settings", f"{begin} read_answers {answers}; write_settings")
+    assert "not used, because this box is installed already: NETWORK_NAME HTTPS_PORT." in said
+    answers.write_text("ORGANIZATION=Acme\n")
+    assert run("read_answers name_of is_name write_settings", f"{begin} read_answers {answers}; write_settings") == ""
+
+
+def test_a_disaster_file_that_is_not_used_leaves_no_program(tmp_path: Path) -> None:
+    """Regression: `nothing was changed`, but the program stayed."""
+    release = tmp_path / "releases/1"
+    (release / "bin").mkdir(parents=True)
+    (release / "bin/edge").write_text("#!/bin/sh\nmkdir -p $3/settings; echo >$3/settings/edge.toml\n")
+    (release / "bin/edge").chmod(0o755)
+    functions = "open_disaster_file give_up"
+    begin = (
+        f"{DATA} say() {{ :; }}; find_data() {{ data=/nonexistent/edge; }}; scratch= settings={tmp_path} "
+        f"program={tmp_path} first={release} identity=key disaster=file; "
+    )
+    said = run(functions, f"{begin} open_disaster_file; echo went on")
+    assert "the old box had its data in /nonexistent/edge" in said
+    assert "went on" not in said
+    assert not release.parent.exists()
+
+
+def test_a_disaster_file_is_refused_on_a_box_with_a_site_before_anything_is_installed(tmp_path: Path) -> None:
+    begin = f"{DATA} settings={tmp_path} data={tmp_path}; "
+    assert "--identity KEYFILE" in run("require_fresh", f"{begin} identity=; require_fresh")
+    assert run("require_fresh", f"{begin} identity=key; require_fresh") == ""
+    (tmp_path / "edge.toml").touch()
+    assert "already has a site" in run("require_fresh", f"{begin} identity=key; require_fresh")
+    main = INSTALLER.read_text().partition("main() {")[2].partition("\n}")[0]
+    assert main.index("require_fresh") < main.index("install_packages")
 
 
 @pytest.mark.parametrize(
