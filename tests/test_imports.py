@@ -79,7 +79,9 @@ OPENERS = {
 }
 CALLERS = {"api", "app", "cli", "commands", "demo", "ingest", "pages", "runtime", "server", "sync"}
 EXCEPTED = {*OPENERS, "ingest.held_messages", "sync.store"}
-SETTINGS_READERS = {"cli", "commands", "config", "demo", "operations.doctor", "runtime", "services"}
+SETTINGS_READERS = {
+    *("cli", "commands", "config", "demo", "operations.doctor", "operations.retention", "runtime", "services"),
+}
 
 
 class Arrow(NamedTuple):

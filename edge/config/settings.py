@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from edge.clock import SECOND
 from edge.config import sources, types
+from edge.database.bounds import Bounds
 from edge.errors import SetupError
 from edge.texts import N_
 
@@ -310,6 +311,14 @@ class Config:
     def record_limits(self) -> dict[str, int]:
         """The maximum number of records of an organization by kind."""
         return {"asset": self.limits_assets, "location": self.limits_locations}
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(
+            unknown_tags=self.retention_unknown_tags,
+            dead_letters=self.retention_dead_letters,
+            unassigned_topics=self.retention_unassigned_topics,
+        )
 
     @property
     def sighting_gap(self) -> int:

@@ -8,14 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from edge import clock
-from edge.database.bounds import Bounds
+from edge.config.settings import Config
 from edge.database.connection import checkpoint
-from edge.expected_lists import old_lists
 from edge.muster import musters
-from edge.readers import sled_scans, sleds
 from edge.records import asset_photos
 from edge.rules import alerts
 from edge.texts import N_, fill
@@ -37,30 +34,19 @@ Step = Callable[[], int]
 Pause = Callable[[], bool]
 
 
-class Limits(NamedTuple):
-    history_days: int
-    audit_days: int
-    audit_lines: int
-    bounds: Bounds
-    low_disk_bytes: int
-    alert_days: int = 365
-
-
-def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
+def sweep(config: Config, now: int, disk_free: int, pause: Pause) -> None:
     """Run one round: delete data over the limits, shrink the file, and record the counts.
 
     `now` (µs) must be safe for deleting, see counted_time. `pause` waits between two steps and returns whether to stop.
     """
-    _drop_too_old(limits, now, pause)
+    _drop_too_old(config, now, pause)
     _drop_old_musters(now, pause)
-    _drop_older("audit", deletion.newest_audit(), limits.audit_days, deletion.drop_audit, now, pause)
-    _drop_older("alerts", alerts.newest(), limits.alert_days, alerts.drop_old, now, pause)
-    _drop_too_many(limits, pause)
+    _drop_older("audit", deletion.newest_audit(), config.retention_audit_days, deletion.drop_audit, now, pause)
+    _drop_older("alerts", alerts.newest(), config.retention_alert_days, alerts.drop_old, now, pause)
+    _drop_too_many(config, pause)
     _repeat(lambda: deletion.drop_expired(now), pause)
-    _repeat(lambda: sleds.drop_old_choices(now), pause)
-    _repeat(lambda: sled_scans.drop_old_reads(now), pause)
-    if disk_free + _unused_bytes() < limits.low_disk_bytes:
-        _make_room(limits, now, disk_free, pause)
+    if disk_free + _unused_bytes() < config.retention_low_disk_mb << 20:
+        _make_room(config, now, disk_free, pause)
     give_back(pause)
 
 
@@ -73,19 +59,18 @@ def give_back(pause: Pause) -> None:
     checkpoint("PASSIVE")  # the file shrinks only at a checkpoint
 
 
-def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
+def _drop_too_old(config: Config, now: int, pause: Pause) -> None:
     newest = deletion.newest_scan()
     if newest is None:
         return
     # Relative to the newest scan: a clock that jumped ahead deletes no history.
-    before = min(now, newest) - limits.history_days * clock.DAY
+    before = min(now, newest) - config.retention_history_days * clock.DAY
     steps: dict[str, Step] = {
         "history": partial(deletion.drop_history, before),
-        "stock_take_rows": partial(deletion.drop_stock_takes, before),
-        "expected_list_rows": partial(old_lists.drop_expected_lists, before),
+        **{name: partial(deletion.drop_whole, name, before) for name in deletion.WHOLE},
     }
     steps |= {name: partial(deletion.drop_old_records, name, before) for name in deletion.WITH_HISTORY}
-    _drop(fill(TOO_OLD, days=limits.history_days), steps, pause)
+    _drop(fill(TOO_OLD, days=config.retention_history_days), steps, pause)
     for organization_id, age in tracked_people.history_limits():
         people_before = min(now, newest) - age
         step = partial(deletion.drop_history_of_people, organization_id, people_before)
@@ -106,18 +91,18 @@ def _drop_older(name: str, newest: int | None, days: int, drop: Callable[[int], 
     _drop(fill(TOO_OLD, days=days), {name: lambda: drop(before)}, pause)
 
 
-def _drop_too_many(limits: Limits, pause: Pause) -> None:
+def _drop_too_many(config: Config, pause: Pause) -> None:
     steps: dict[str, Step] = {
-        "audit": partial(next, deletion.drop_audit_over(limits.audit_lines), 0),
-        "dead_letters": lambda: deletion.drop_dead_letters(limits.bounds),
+        "audit": partial(next, deletion.drop_audit_over(config.retention_audit_lines), 0),
+        "dead_letters": lambda: deletion.drop_dead_letters(config.bounds),
         "alerts": alerts.drop_over,
-        "unknown_tags": lambda: deletion.drop_unknown_tags(limits.bounds.unknown_tags),
-        "unassigned_topics": lambda: deletion.drop_unassigned_topics(limits.bounds.unassigned_topics),
+        "unknown_tags": partial(deletion.drop_crowded, "unknown_tags", config.bounds.unknown_tags),
+        "unassigned_topics": partial(deletion.drop_crowded, "unassigned_topics", config.bounds.unassigned_topics),
     }
     _drop(TOO_MANY, steps, pause)
 
 
-def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
+def _make_room(config: Config, now: int, disk_free: int, pause: Pause) -> None:
     """Delete the least valuable data first, and history only when nothing else is left.
 
     Each round deletes one slice of history: if another program fills the disk, most of it survives until an operator
@@ -125,7 +110,7 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
     """
     for name, step in _before_history():
         _drop(fill(NO_SPACE, megabytes=disk_free >> 20), {name: step}, pause)
-        if disk_free + _unused_bytes() >= limits.low_disk_bytes:
+        if disk_free + _unused_bytes() >= config.retention_low_disk_mb << 20:
             return
     if deletion.ended_stock_takes():
         return  # the next round deletes their next slice

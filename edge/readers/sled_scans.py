@@ -14,15 +14,14 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import execute, insert, reading
-from edge.database.deletes import delete_some
 from edge.readers import kept_messages, readers, sleds
 from edge.readers.ledger import Bucket
 from edge.readers.sled_owners import Owner, owner_at, owners_of
 from edge.readers.sleds import MINUTE, Choice
 from edge.tracking import carriers, late_reads, positions
+from edge.tracking.deletion import SLED_READS_KEPT
 from edge.tracking.stays import Quality, Scan
 
-KEPT_FOR = clock.DAY
 MOST_READS = 100_000  # kept of a sled
 COUNT_EVERY = 1_000
 SLICE = 100  # reads compared in one transaction, about 50 ms
@@ -49,7 +48,7 @@ def record(read: SledRead, owner: Owner, gap: int, *, is_again: bool = False) ->
 
     `is_again`: the message was kept and is replayed.
     """
-    if read.observed_at > read.received_at - KEPT_FOR and not _keep(read) and not is_again:
+    if read.observed_at > read.received_at - SLED_READS_KEPT and not _keep(read) and not is_again:
         return Bucket.REPEAT
     choice = sleds.choice_at(owner, read.observed_at)
     if choice is None or choice.location_id is None or not choice.is_live:
@@ -252,11 +251,3 @@ def nearness(reader_ids: Sequence[int], asset_id: int) -> Nearness | None:
         )
     ]
     return max((Nearness(*row) for row in reads), key=lambda one: one.observed_at, default=None)
-
-
-def drop_old_reads(now: int, limit: int = 500) -> int:
-    """Delete reads older than `KEPT_FOR`."""
-    readers = execute("SELECT DISTINCT reader_id FROM sled_assignment").fetchall()
-    old = "reader_id = ? AND observed_at < ? ORDER BY observed_at"
-    key = "reader_id, observed_at, asset_id"
-    return sum(delete_some("sled_read", key, old, (reader_id, now - KEPT_FOR), limit) for (reader_id,) in readers)

@@ -13,7 +13,6 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import column, execute, execute_many, writing
-from edge.database.deletes import delete_some
 from edge.errors import Invalid
 from edge.people import people
 from edge.people.people import Role
@@ -22,7 +21,6 @@ from edge.readers.sled_owners import Owner, owner_at, owners_of
 from edge.texts import N_
 
 HOLDS_FOR = 12 * clock.HOUR  # a choice ends after a shift, if nobody ended it before
-CHOICES_KEPT = 7 * clock.DAY
 MINUTE = 60 * clock.SECOND
 MOST_ASSIGNMENTS = 100  # of a reader
 
@@ -194,11 +192,6 @@ LEFT JOIN location l ON l.id = c.location_id AND l.deleted_at IS NULL
 WHERE c.{column} = ?1 AND c.chosen_at <= ?2 ORDER BY c.chosen_at DESC, c.id DESC LIMIT 1
 """
 _NEXT = "SELECT min(chosen_at) FROM location_choice WHERE {column} = ? AND chosen_at > ?"
-
-
-def drop_old_choices(now: int, limit: int = 500) -> int:
-    """Delete choices received more than `CHOICES_KEPT` ago. They ended long before."""
-    return delete_some("location_choice", "id", "received_at < ?", (now - CHOICES_KEPT,), limit)
 
 
 def _name_of(organization_id: int, person_id: int | None, device_id: int | None, *, is_new: bool = True) -> str | None:

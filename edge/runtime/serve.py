@@ -24,7 +24,6 @@ from edge.clock import DAY, HOUR
 from edge.config import settings
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
-from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint, close_database
 from edge.database.instance import fingerprint, use_signing_key
 from edge.database.migrate import migrate
@@ -181,7 +180,7 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     pipeline = Pipeline(
         config.sighting_gap,
         config.ingest_replay_days,
-        _bounds(config),
+        config.bounds,
         window=Window(config.retention_raw_mb << 20, config.retention_raw_hours * HOUR)
         if config.retention_raw_mb
         else None,
@@ -366,32 +365,13 @@ def _notify_systemd(health: Health, stack: ExitStack) -> None:
     notifier.ready()
 
 
-def _bounds(config: Config) -> Bounds:
-    return Bounds(
-        unknown_tags=config.retention_unknown_tags,
-        dead_letters=config.retention_dead_letters,
-        unassigned_topics=config.retention_unassigned_topics,
-    )
-
-
-def _limits(config: Config) -> retention.Limits:
-    return retention.Limits(
-        config.retention_history_days,
-        config.retention_audit_days,
-        config.retention_audit_lines,
-        _bounds(config),
-        config.retention_low_disk_mb << 20,
-        config.retention_alert_days,
-    )
-
-
 def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifies]) -> list[Job]:
     config = live.config
     counted = CountedTime(config.data_dir, lambda: clock.is_vouched(config.data_dir))
 
     def sweep(pause: Callable[[float], bool]) -> None:
         free = shutil.disk_usage(config.data_dir).free
-        retention.sweep(_limits(live.config), counted.now(), free, lambda: pause(STEP_PAUSE_SECONDS))
+        retention.sweep(live.config, counted.now(), free, lambda: pause(STEP_PAUSE_SECONDS))
         cursors.forget_silent(clock.now())
         accepted_scans.find_rest()
 

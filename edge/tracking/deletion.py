@@ -107,19 +107,21 @@ def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
     return 0
 
 
-def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
-    """Keep the most recently seen tags of each reader."""
-    key = "organization_id, tag_type, match_key, reader_id"
-    return _drop_crowded("unknown_tag", key, "organization_id IS ? AND reader_id = ?", "last_seen_at", keep, limit)
+CROWDED = {  # name in the audit: table, key, condition for the rows of an owner, and the time that counts
+    "unknown_tags": (
+        *("unknown_tag", "organization_id, tag_type, match_key, reader_id"),
+        *("organization_id IS ? AND reader_id = ?", "last_seen_at"),
+    ),
+    "unassigned_topics": ("unassigned_topic", "topic", "organization_id IS ?", "last_heard_at"),
+}
 
 
-def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
-    """Keep the most recently used topics of each organization."""
-    return _drop_crowded("unassigned_topic", "topic", "organization_id IS ?", "last_heard_at", keep, limit)
+def drop_crowded(name: str, keep: int, limit: int = ROWS) -> int:
+    """Keep the newest rows of an owner with too many. Finds the end by an index, outside the transaction.
 
-
-def _drop_crowded(table: str, key: str, owner: str, age: str, keep: int, limit: int) -> int:
-    """Keep the newest rows of an owner with too many. Finds the end by an index, outside the transaction."""
+    `name`: in `CROWDED`.
+    """
+    table, key, owner, age = CROWDED[name]
     columns = ", ".join(condition.split()[0] for condition in owner.split(" AND "))
     crowded = execute(f"SELECT {columns} FROM {table} GROUP BY {columns} HAVING count(*) > ?", (keep,)).fetchone()
     if crowded is None:
@@ -180,23 +182,27 @@ def _drop_by_age(one: Aged, before: int, limit: int, organization_id: int | None
     return len(rows)
 
 
-def drop_stock_takes(before: int, limit: int = ROWS) -> int:
-    """Delete rows of one stock-take that ended before a time: its details first, then the stock-take itself."""
-    # started_at is from a device
-    old = execute("SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1", (before,)).fetchone()
-    return _drop_stock_take(old[0], limit) if old else 0
-
-
-_DETAILS_OF_STOCK_TAKE = {
+_STOCK_TAKE_DETAILS = {
     "stock_take_line": "no",
     "stock_take_expected": "asset_id",
     "stock_take_unsent": "no",
     "stock_take_scan": "id",
 }
+# Name in the audit: table, column of its details, details, and the time that counts. started_at is from a device.
+WHOLE = {
+    "stock_take_rows": ("stock_take", "stock_take_id", _STOCK_TAKE_DETAILS, "ifnull(finished_at, cancelled_at)"),
+    "expected_list_rows": (
+        *("expected_list", "list_id"),
+        *({"expected_line": "no", "expected_item": "asset_id"}, "ifnull(signed_at, created_at)"),
+    ),
+}
 
 
-def _drop_stock_take(stock_take_id: str, limit: int) -> int:
-    return delete_whole("stock_take", "stock_take_id", _DETAILS_OF_STOCK_TAKE, stock_take_id, limit)
+def drop_whole(name: str, before: int, limit: int = ROWS) -> int:
+    """Delete rows of one that ended before a time: its details first, then itself. `name`: in `WHOLE`."""
+    table, owner, details, age = WHOLE[name]
+    old = execute(f"SELECT id FROM {table} WHERE {age} < ? LIMIT 1", (before,)).fetchone()
+    return delete_whole(table, owner, details, old[0], limit) if old else 0
 
 
 def ended_stock_takes() -> list[str]:
@@ -207,7 +213,7 @@ def ended_stock_takes() -> list[str]:
 
 def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
     """Delete rows of the first of these stock-takes that still exists."""
-    dropped = (_drop_stock_take(one, limit) for one in ids)
+    dropped = (delete_whole("stock_take", "stock_take_id", _STOCK_TAKE_DETAILS, one, limit) for one in ids)
     return next(filter(None, dropped), 0)
 
 
@@ -266,6 +272,8 @@ _OF_SHELL = "actor_id IS ? AND organization_id IS ? AND actor_kind = ? ORDER BY 
 
 
 BULK_JOBS_KEPT = 7 * clock.DAY  # after their end
+CHOICES_KEPT = 7 * clock.DAY  # of locations for sleds, after receipt; they ended long before
+SLED_READS_KEPT = clock.DAY
 
 
 _OLD_JOB = f"SELECT id FROM bulk_job WHERE finished_at < ? - {BULK_JOBS_KEPT}"
@@ -273,6 +281,11 @@ _EXPIRED = (  # table, key, condition for the time now; details before their rec
     ("web_session", "token_hash", "expires_at < ?"),
     ("refresh_token", "token_hash", "expires_at < ?"),
     ("idempotent_answer", "no", f"created_at <= ? - {idempotency.LIFETIME} ORDER BY created_at"),
+    ("location_choice", "id", f"received_at < ? - {CHOICES_KEPT}"),
+    (
+        *("sled_read", "reader_id, observed_at, asset_id"),
+        f"reader_id IN (SELECT reader_id FROM sled_assignment) AND observed_at < ? - {SLED_READS_KEPT}",
+    ),
     ("bulk_job_asset", "job_id, asset_id", f"job_id IN ({_OLD_JOB})"),
     ("bulk_job_row", "job_id, line", f"job_id IN ({_OLD_JOB})"),
     (

@@ -11,9 +11,10 @@ from edge.database.connection import execute
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
 from edge.errors import Conflict, Invalid, NotFound
-from edge.expected_lists import expected_lists, old_lists, ticks
+from edge.expected_lists import expected_lists, ticks
 from edge.records import assets
 from edge.records.tags import NewTag
+from edge.tracking import deletion
 from tests.conftest import Cast
 from tests.expected_lists.yard import Yard
 
@@ -163,8 +164,8 @@ def test_retention_deletes_old_lists_with_their_rows(yard: Yard) -> None:
     signed = yard.add_list(0, 1, 2)
     yard.sign_off(signed)
     yard.add_list(1)
-    assert old_lists.drop_expected_lists(clock.now() - clock.DAY) == 0
-    while old_lists.drop_expected_lists(clock.now() + 1, limit=2):
+    assert deletion.drop_whole("expected_list_rows", clock.now() - clock.DAY) == 0
+    while deletion.drop_whole("expected_list_rows", clock.now() + 1, limit=2):
         pass
     for table in ("expected_list", "expected_item", "expected_line"):
         assert execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

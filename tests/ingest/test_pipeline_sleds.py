@@ -18,7 +18,7 @@ from edge.people import devices, people
 from edge.people.people import Role
 from edge.readers import readers, sled_scans, sleds
 from edge.readers.clocks import READER
-from edge.tracking import positions, why
+from edge.tracking import deletion, positions, why
 from edge.tracking.stays import Quality, Scan
 from tests.ingest.site import AISLE, GAP, Site, buckets, location_of, message, pipeline
 
@@ -276,5 +276,5 @@ def test_kept_reads_are_bounded_and_expire(sled: Sled, monkeypatch: pytest.Monke
     for second in range(20):
         line.handle([message(payload(now - (100 - second) * SECOND, sled.site.epcs[0]), SLED)])
     assert 5 <= execute("SELECT count(*) FROM sled_read").fetchone()[0] <= 7
-    assert sled_scans.drop_old_reads(now + sled_scans.KEPT_FOR) > 0
+    assert deletion.drop_expired(now + deletion.SLED_READS_KEPT) > 0
     assert execute("SELECT count(*) FROM sled_read").fetchone() == (0,)

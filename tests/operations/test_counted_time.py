@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,20 +11,20 @@ import pytest
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import shell
+from edge.config.settings import Config
 from edge.database import instance
-from edge.database.bounds import Bounds
 from edge.database.connection import execute
 from edge.operations import backup, integrity, metrics
 from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.counted_time import MEANWHILE, CountedTime, confirm
-from edge.operations.retention import Limits, sweep
+from edge.operations.retention import sweep
 from edge.people import api_keys, organizations, people, sessions, tokens
 from edge.people.secrets import hash_secret, new_client_secret, new_token
 from tests.operations.history import Stay, add_asset, stays_of
 
 YEAR = 365 * clock.DAY
 NOW = 1_772_439_330 * clock.SECOND  # 2026-03-02T08:15:30Z
-LIMITS = Limits(400, 730, 1_000_000, Bounds(), 0)
+LIMITS = Config(retention_low_disk_mb=0)
 
 
 class Box:
@@ -88,7 +89,7 @@ def test_history_and_audit_survive_scans_with_a_clock_years_ahead(box: Box) -> N
     other = add_asset([Stay(box.wall, 0)])
     organizations.add_organization(shell(), "Of the future")
     sweep(LIMITS, box.counted.now(), 10**12, lambda: False)
-    sweep(LIMITS._replace(low_disk_bytes=1 << 20), box.counted.now(), 1, lambda: False)
+    sweep(replace(LIMITS, retention_low_disk_mb=1), box.counted.now(), 1, lambda: False)
     assert len(stays_of(other)) == 1
     assert len(stays_of(position)) == 3 - 1  # low disk: one slice was dropped, measured in counted time
     assert execute("SELECT count(*) FROM audit").fetchone()[0] > audited

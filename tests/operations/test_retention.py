@@ -1,5 +1,6 @@
 import tempfile
 import threading
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.audit.actors import person, shell
+from edge.config.settings import Config
 from edge.database.bounds import Bounds
 from edge.database.connection import FILE_NAME, checkpoint, database, execute, execute_many, writing
 from edge.doors import doors
 from edge.expected_lists import expected_lists
 from edge.handhelds import stock_takes
 from edge.handhelds.scans import Submitted
-from edge.operations.retention import Limits, sweep
+from edge.operations.retention import sweep
 from edge.people.people import Role, add_person
 from edge.readers.kept_messages import Pack, Window
 from edge.tracking import deletion as store
@@ -25,7 +27,7 @@ from tests.operations.conftest import fresh_site
 from tests.operations.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
 ROOMY = 10**12
-KEEP_ALL = Limits(400, 730, 1_000_000, Bounds(), 0)
+KEEP_ALL = Config(retention_low_disk_mb=0)
 
 
 def go_on() -> bool:
@@ -84,7 +86,7 @@ def test_a_low_disk_deletes_the_oldest_slice_and_keeps_every_position(site: Path
     now = clock.now()
     first = add_asset([Stay(now - days * clock.DAY, 0) for days in range(100, 0, -1)])
     other = add_asset([Stay(now - 200 * clock.DAY, 0)])
-    low = KEEP_ALL._replace(low_disk_bytes=10**9)
+    low = replace(KEEP_ALL, retention_low_disk_mb=954)
     sweep(low, clock.now(), 1000, go_on)
     kept = stays_of(first)
     assert 95 <= len(kept) < 100
@@ -109,7 +111,7 @@ def test_a_low_disk_takes_history_only_when_nothing_else_is_left(site: Path) -> 
     Window(10_000, clock.DAY).keep([Pack(organization_id, 1, now, b"", b"raw")])
     kept = []
     for _ in range(4):
-        sweep(KEEP_ALL._replace(low_disk_bytes=10**9), now, 1000, go_on)
+        sweep(replace(KEEP_ALL, retention_low_disk_mb=954), now, 1000, go_on)
         takes = {row[0] for row in execute("SELECT id FROM stock_take")}
         raw = execute("SELECT count(*) FROM raw_message").fetchone()[0]
         kept.append((raw, takes, len(stays_of(history)) == 100))
@@ -152,7 +154,7 @@ def test_unknown_tags_and_topics_keep_those_seen_last(site: Path) -> None:
                 (organization, str(number), number),
             )
             execute("INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, x'', ?, 0)", (str(number), number, organization))
-    sweep(KEEP_ALL._replace(bounds=Bounds(unknown_tags=3, unassigned_topics=2)), clock.now(), ROOMY, go_on)
+    sweep(replace(KEEP_ALL, retention_unknown_tags=3, retention_unassigned_topics=2), clock.now(), ROOMY, go_on)
     assert {row[0] for row in execute("SELECT match_key FROM unknown_tag")} == {"17", "18", "19"}
     assert {row[0] for row in execute("SELECT topic FROM unassigned_topic")} == {"18", "19"}
 
@@ -168,7 +170,7 @@ def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:
     large = (site / FILE_NAME).stat().st_size
     pauses = []
     sweep(
-        KEEP_ALL._replace(bounds=Bounds(dead_letters=10, dead_letter_bytes=10**9)),
+        replace(KEEP_ALL, retention_dead_letters=10),
         clock.now(),
         ROOMY,
         lambda: bool(pauses.append(1)),
@@ -292,7 +294,7 @@ def test_stock_takes_that_ended_long_ago_go_in_steps_with_all_they_hold(site: Pa
         stock_takes.scan(ada, name, Submitted(f"scan-{name}", "X", location_id, 2), 2)
     stock_takes.finish(ada, "old", now - 401 * clock.DAY)
     stock_takes.cancel(ada, "new", now - 399 * clock.DAY)
-    assert store.drop_stock_takes(now - 400 * clock.DAY, limit=1) == 1
+    assert store.drop_whole("stock_take_rows", now - 400 * clock.DAY, limit=1) == 1
     sweep(KEEP_ALL, now, ROOMY, go_on)
     assert execute("SELECT id FROM stock_take ORDER BY id").fetchall() == [("new",), ("open",)]
     for table in ("stock_take_line", "stock_take_expected", "stock_take_scan"):

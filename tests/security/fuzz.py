@@ -85,7 +85,7 @@ def run(messages: int, seed: int) -> Result:
             faulthandler.dump_traceback_later(HANGS_AFTER, exit=True)
             slowest = max(slowest, _handle(pipeline, batch, seed))
             if number % SWEEP_EVERY == 0:
-                deletion.drop_unknown_tags(DEFAULT.unknown_tags)
+                deletion.drop_crowded("unknown_tags", DEFAULT.unknown_tags)
                 deletion.drop_dead_letters(DEFAULT)
     finally:
         faulthandler.cancel_dump_traceback_later()

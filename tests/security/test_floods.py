@@ -92,7 +92,7 @@ def test_known_unmatched_tags_are_still_counted(box: Box) -> None:
 
 def test_a_sweep_makes_room_for_new_tags(box: Box) -> None:
     box.send(*(("site/flooding/x", read(f"{n:024X}")) for n in range(200)))
-    while deletion.drop_unknown_tags(BOUNDS.unknown_tags, limit=3):
+    while deletion.drop_crowded("unknown_tags", BOUNDS.unknown_tags, limit=3):
         pass
     assert count("unknown_tag") <= BOUNDS.unknown_tags
     box.send(("site/flooding/x", read("E2BB")))
@@ -141,5 +141,5 @@ def test_a_sweep_after_a_flood_blocks_no_writers(box: Box, cast: Cast) -> None:
         (cast.acme, box.flooding),
     )
     began = time.process_time()
-    assert deletion.drop_unknown_tags(5_000) == deletion.ROWS
+    assert deletion.drop_crowded("unknown_tags", 5_000) == deletion.ROWS
     assert time.process_time() - began < 0.1

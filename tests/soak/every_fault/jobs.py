@@ -23,8 +23,8 @@ from edge.audit import actors
 from edge.audit.actors import shell
 from edge.bulk import bulk_jobs, imports, slices
 from edge.clock import DAY, SECOND
+from edge.config.settings import Config
 from edge.database import downgrade, migrate
-from edge.database.bounds import Bounds
 from edge.database.connection import FILE_NAME, close_database, execute, open_database
 from edge.database.instance import signing_key
 from edge.events import destinations, detection
@@ -33,7 +33,6 @@ from edge.events.delivery import Outcome, Result, Round
 from edge.ingest.messages import Message
 from edge.operations import backup, portable_file, retention
 from edge.operations.backup import Rotation
-from edge.operations.retention import Limits
 from edge.pages import cookies
 from edge.people import organizations, passwords, people, sessions
 from edge.people.people import Role
@@ -272,7 +271,13 @@ class Retention(Job):
         pipeline(is_smoothing=False).handle([replace(one, received_at=began + 2 * DAY) for one in messages])
 
     def do(self, disk: Path, promised: list[Any], promise: Promise) -> None:
-        limits = Limits(1, 1, 1_000_000, Bounds(unknown_tags=2, dead_letters=1), 0)
+        limits = Config(
+            retention_history_days=1,
+            retention_audit_days=1,
+            retention_unknown_tags=2,
+            retention_dead_letters=1,
+            retention_low_disk_mb=0,
+        )
         retention.sweep(limits, clock.now() + 3 * DAY, 10**12, lambda: False)
 
 
