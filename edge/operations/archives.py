@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -42,9 +43,9 @@ def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
     Raises Corrupt, Unavailable if the disk is too full, SetupError if the file or the key cannot be read.
     """
     try:
-        with _decrypted(file, target, identity) as archive, target.open("xb") as unpacked:
+        with _opened(file, identity) as archive, target.open("xb") as unpacked:
             target.chmod(0o600)
-            _copy(_chunks(archive), unpacked, file, archive.stat().st_size)
+            _copy(_chunks(archive), unpacked, file, file.stat().st_size)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise Corrupt(f"{file.name} is damaged ({error})") from error
     except PermissionError as error:  # file or key: the command runs as the service's user, also under sudo
@@ -86,26 +87,23 @@ def _database_size(header: bytes) -> int | None:
 
 
 @contextmanager
-def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path]:
-    if not _has_magic(file, _AGE):
-        yield file
-        return
+def _opened(file: Path, identity: Path | None) -> Iterator[BufferedReader]:
+    """Open a backup. An encrypted one is decrypted on the way, and not to the disk."""
+    with file.open("rb") as archive:
+        if archive.peek(len(_AGE))[: len(_AGE)] != _AGE:
+            yield archive
+            return
     if identity is None:
         raise SetupError(f"{file.name} is encrypted; give the owner's private key: --identity FILE")
     from edge.operations import encryption  # only here: its library stays in memory
 
-    with encryption.decrypted(file, target.with_name(f"{target.name}.decrypted"), identity) as plain:
+    with encryption.decrypting(file, identity) as plain:
         yield plain
 
 
-def _has_magic(file: Path, magic: bytes) -> bool:
-    with file.open("rb") as source:
-        return source.read(len(magic)) == magic
-
-
-def _chunks(file: Path) -> Iterator[bytes]:
+def _chunks(archive: BufferedReader) -> Iterator[bytes]:
     """Yield the content of an archive, or of an uncompressed database, in chunks."""
-    is_packed = _has_magic(file, _GZIP)
-    with gzip.open(file, "rb") if is_packed else file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            yield chunk
+    is_packed = archive.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
+    opened = gzip.GzipFile(fileobj=archive) if is_packed else archive
+    while chunk := opened.read(_CHUNK):
+        yield chunk

@@ -88,6 +88,8 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
             raise Corrupt(f"{file.name} is incomplete; copy it here again")
     except (tarfile.TarError, json_text.NotJson, EOFError) as error:
         raise Corrupt(f"{file.name} is damaged ({error}); copy it here again") from error
+    except OSError as error:
+        raise SetupError(f"{error.filename or file} cannot be read: {error.strerror}") from error
     return list(names)
 
 

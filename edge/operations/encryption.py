@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pyrage
 
@@ -41,19 +41,17 @@ def encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
-    """Yield the decrypted content of `file` as a stream. Raises SetupError."""
+def decrypting(file: Path, identity: Path) -> Iterator[BufferedReader]:
+    """Yield the decrypted content of `file` as a stream. Raises SetupError for a wrong key, or OSError."""
+    keys = _identities(identity)
     try:
-        keys = _identities(identity)
         with (
             file.open("rb") as source,
             _piped(lambda end: pyrage.decrypt_io(source, end, keys), is_writing=False) as stream,
         ):
-            yield stream
+            yield cast("BufferedReader", stream)
     except pyrage.DecryptError as error:
         raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
-    except OSError as error:
-        raise SetupError(f"{error.filename or file} cannot be read: {error.strerror}") from error
 
 
 @contextmanager
@@ -78,10 +76,10 @@ def _piped(work: Callable[[BinaryIO], object], *, is_writing: bool) -> Iterator[
     thread.start()
     try:
         yield ours
-    except (OSError, tarfile.TarError, EOFError):
+    except Exception:
         ours.close()
         thread.join()
-        if errors:
+        if errors and not isinstance(errors[0], BrokenPipeError):  # this end was closed before the other one's end
             raise errors[0] from None
         raise
     finally:
@@ -96,20 +94,6 @@ def new_key() -> tuple[str, str]:
     """Return a new private key and its public key, in age's text format."""
     identity = pyrage.x25519.Identity.generate()
     return str(identity), str(identity.to_public())
-
-
-@contextmanager
-def decrypted(file: Path, target: Path, identity: Path) -> Iterator[Path]:
-    """Decrypt `file` into `target` while the block runs. Raises SetupError."""
-    try:
-        with file.open("rb") as source, target.open("xb") as plain:
-            target.chmod(0o600)
-            pyrage.decrypt_io(source, plain, _identities(identity))
-        yield target
-    except pyrage.DecryptError as error:
-        raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
-    finally:
-        target.unlink(missing_ok=True)
 
 
 def _identities(file: Path) -> list[pyrage.x25519.Identity]:

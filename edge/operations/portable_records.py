@@ -3,14 +3,14 @@
 It omits secrets (password, PIN and badge hashes, API keys, broker accounts, devices, walls, the secrets of channels),
 photos, and computed or short-lived rows such as alerts.
 
-Each change of FIELDS requires a new FORMAT and a converter from the previous format. An earlier format is written by
-leaving out the tables and fields that it does not have (FIRST_FORMATS, FIRST_FORMATS_OF_FIELDS).
+Each new table or field of FIELDS requires a new FORMAT. An earlier format lacks it (FIRST_FORMATS,
+FIRST_FORMATS_OF_FIELDS): it is written without it, and read with the default of the table.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from edge import clock
@@ -22,7 +22,6 @@ from edge.records.tags import TagRow
 
 FORMAT = 3
 Record = dict[str, Any]
-Converter = Callable[[str, Record], Iterable[tuple[str, Record]]]
 
 # In write order: referenced records come first.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -118,10 +117,6 @@ FIRST_FORMATS = dict.fromkeys(
     3,
 )
 FIRST_FORMATS_OF_FIELDS = {("rule", "outputs"): 3, ("rule", "musters"): 3, ("people_setting", "is_on_walls"): 3}
-CONVERTERS: dict[int, Converter] = {  # from each older format to the next one
-    1: lambda table, record: [(table, record)],
-    2: lambda table, record: [(table, record)],
-}
 _EXPRESSIONS = {"has_secret": "length(secret) > 0"}  # of fields that are not columns
 _HAS_PEOPLE = "SELECT 1 FROM people_setting WHERE key_prefix <> '' OR metadata_name <> ''"
 _AT_ONCE = 1_000
@@ -159,15 +154,6 @@ def set_id_sequence(key: bytes, count: int) -> None:
     """Continue the id sequence of the exported box: no id of its records is assigned again."""
     with writing():
         execute("UPDATE instance SET id_key = ?, id_count = ?", (key, count))
-
-
-def convert(table: str, record: Record, number: int) -> Iterator[tuple[str, Record]]:
-    """Convert a record of format `number` to the current FORMAT; it may become several records, or none."""
-    if number >= FORMAT:
-        yield table, record
-        return
-    for next_table, converted in CONVERTERS[number](table, record):
-        yield from convert(next_table, converted, number + 1)
 
 
 def add(records: Iterable[tuple[str, Record]]) -> None:

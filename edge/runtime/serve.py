@@ -230,16 +230,10 @@ def _start_upkeep(
     checker = Housekeeper("integrity", [Job("integrity", integrity.EVERY_SECONDS, background.run)])
     checker.start_if_needed()
     stack.callback(checker.stop)
-    quotas.keep_free(config.retention_low_disk_mb << 20)
+    _use_limits(config)
+    live.follow(_use_limits)
     stack.callback(quotas.keep_free, 0)
-    live.follow(lambda changed: quotas.keep_free(changed.retention_low_disk_mb << 20))
-    sessions.use_idle_minutes(config.pages_idle_minutes)
-    live.follow(lambda changed: sessions.use_idle_minutes(changed.pages_idle_minutes))
-    _limit_sites(config)
     stack.callback(site_quotas.set_limits, 0, 0)
-    live.follow(_limit_sites)
-    quotas.set_limits(config.record_limits)
-    live.follow(lambda changed: quotas.set_limits(changed.record_limits))
     saved_state.load(config.data_dir)
     stack.callback(saved_state.save, config.data_dir)
     if config.audit_syslog:
@@ -265,8 +259,14 @@ def _start_upkeep(
     stack.callback(bulk_worker.stop)
 
 
-def _limit_sites(config: Config) -> None:
-    """Limit what sites add to this hub. The reserve is at least the space below which retention deletes history."""
+def _use_limits(config: Config) -> None:
+    """Apply limits of sessions, records, and what sites add to this hub.
+
+    Its reserve is at least the space below which retention deletes history.
+    """
+    quotas.keep_free(config.retention_low_disk_mb << 20)
+    quotas.set_limits(config.record_limits)
+    sessions.use_idle_minutes(config.pages_idle_minutes)
     reserve = max(config.sync_reserve_mb, config.retention_low_disk_mb) if config.sync_reserve_mb else 0
     site_quotas.set_limits(config.sync_megabytes_of_site << 20, reserve << 20)
 

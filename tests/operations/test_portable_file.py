@@ -27,7 +27,6 @@ from edge.expected_lists import expected_lists
 from edge.muster import musters, plans
 from edge.muster.plans import NewPlan
 from edge.operations import portable_file, portable_records
-from edge.operations.portable_records import Record
 from edge.people import organizations, people
 from edge.people.people import Role
 from edge.readers import readers
@@ -413,22 +412,6 @@ def test_a_full_disk_leaves_no_half_of_an_export(used: Path, monkeypatch: pytest
     with pytest.raises(OSError, match="No space"):
         portable_file.write_export(used / "site.zip")
     assert not list(used.glob("site.zip*"))
-
-
-def test_an_export_of_an_older_format_is_converted(used: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A simulated later release renames a pallet and splits each person into two records."""
-    portable_file.write_export(used / "site.zip")
-
-    def convert(table: str, record: Record) -> Iterable[tuple[str, Record]]:
-        if table == "asset":
-            record["name"] = record["name"].upper()
-        return [] if table in ("person", "asset_note") else [(table, record)]
-
-    monkeypatch.setattr(portable_records, "FORMAT", portable_records.FORMAT + 1)
-    monkeypatch.setitem(portable_records.CONVERTERS, portable_records.FORMAT - 1, convert)
-    bring(used / "site.zip", other)
-    assert execute("SELECT min(name) FROM asset").fetchone() == ("PALLET 0",)
-    assert execute("SELECT count(*) FROM person").fetchone() == (0,)
 
 
 def test_the_export_of_the_first_release_that_had_one_is_read(other: Path) -> None:
