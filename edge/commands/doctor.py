@@ -13,12 +13,11 @@ import click
 from edge.commands.config import shown
 from edge.commands.context import Setup, in_force, open_file, require_database
 from edge.commands.sync import state_rows
-from edge.config.settings import Config, Value, read_secret
+from edge.config.settings import Config, Value
 from edge.database import migrate
 from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError, Unavailable
 from edge.ingest import broker_probe
-from edge.ingest.sessions import Broker
 from edge.operations.doctor import doctor as examination
 from edge.operations.doctor import findings as last_findings
 from edge.operations.doctor import https
@@ -27,6 +26,7 @@ from edge.operations.doctor.findings import Level, Subject, problem
 from edge.operations.doctor.machine import Machine
 from edge.operations.support_bundle import write_bundle
 from edge.readers import broker_files, broker_state
+from edge.runtime.broker import own_broker
 from edge.sync.store import state as sync_state
 from edge.upstream import bridges
 from edge.validation.topics import DOCTOR_TOPIC
@@ -123,7 +123,7 @@ def _publish(config: Config, findings: str, certificate_ends_at: int | None) -> 
     """Publish to this box's broker. An unreachable broker is a finding of its own, so it does not fail here."""
     last_findings.keep(config.data_dir, findings, certificate_ends_at)
     try:
-        broker_probe.publish(_own_broker(config), DOCTOR_TOPIC, findings.encode(), retain=True)
+        broker_probe.publish(own_broker(config, broker_files.doctor_name), DOCTOR_TOPIC, findings.encode(), retain=True)
     except Unavailable as error:
         click.echo(f"edge: not published: {error}", err=True)
 
@@ -163,7 +163,8 @@ def _subject(config: Config, *, is_open: bool) -> Subject:
     @cache  # two checks use the answer, and an unreachable broker takes long
     def ask_broker() -> Mapping[str, str]:
         return broker_probe.ask(
-            _own_broker(config), [*BROKER_TOPICS, *(_bridge_topics(config.data_dir) if is_open else ())]
+            own_broker(config, broker_files.doctor_name),
+            [*BROKER_TOPICS, *(_bridge_topics(config.data_dir) if is_open else ())],
         )
 
     return Subject(config, ask_broker, Machine(), os.environ.get("FIREWALL_RULES"))
@@ -175,14 +176,3 @@ def _bridge_topics(data_dir: Path) -> list[str]:
         return [row.state_topic for row in bridges.all_bridges()]
     except EdgeError:  # a damaged database, or one of another release, is a finding of its own
         return []
-
-
-def _own_broker(config: Config) -> Broker:
-    """Return the broker with the doctor's account, if edge manages accounts."""
-    file = config.mqtt_password_file
-    password = read_secret(file, "mqtt.password_file") if file else None
-    ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-    url = config.mqtt_broker
-    if config.mqtt_accounts_dir:
-        url = broker_files.url_of(broker_files.doctor_name, url)
-    return Broker(url, "", password, ca_file)

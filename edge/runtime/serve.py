@@ -74,7 +74,7 @@ from edge.rules.channels.worker import Messages
 from edge.rules.engine import Engine
 from edge.rules.outputs.worker import OutputsWorker
 from edge.runtime import readiness
-from edge.runtime.broker import broker_of
+from edge.runtime.broker import broker_of, own_broker
 from edge.runtime.stop_signal import stop_on_signal
 from edge.server import server as http
 from edge.services import Services
@@ -336,13 +336,10 @@ def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack
     """Prepare the worker of the outputs. Housekeeping starts its thread once there are some."""
 
     def connect() -> OutputCommands:
-        url, password_file = config.mqtt_broker, config.mqtt_password_file
-        if url == "embedded":
+        if config.mqtt_broker == "embedded":
             return OutputCommands(Broker(f"mqtt://{config.mqtt_listen}", OUTPUTS_CLIENT), is_version_5=False)
-        ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-        password = settings.read_secret(password_file, "mqtt.password_file") if password_file else None
-        own = broker_files.url_of(broker_files.outputs_name, url) if config.has_reader_accounts else url
-        return OutputCommands(Broker(own, f"{OUTPUTS_CLIENT}-{fingerprint()}", password, ca_file))
+        own = own_broker(config, broker_files.outputs_name, f"{OUTPUTS_CLIENT}-{fingerprint()}")
+        return OutputCommands(own)
 
     worker = OutputsWorker(connect)
     subscriber.ignore(worker.is_topic)
@@ -397,12 +394,11 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
             _assign_sessions(subscriber)
             broker_files.write_files(folder, own)
 
-        reader_of_log = BrokerLog(
-            _account_of(config, broker_files.log_name, own.password), names_of_sessions(own.name), SIGN_INS
-        )
+        log_reader = own_broker(config, broker_files.log_name)
+        reader_of_log = BrokerLog(log_reader, names_of_sessions(own.name), SIGN_INS)
         jobs.append(Job("log of the broker", LOG_SECONDS, lambda _: reader_of_log.read()))
         jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
-        jobs.append(Job("state of the broker", BROKER_SECONDS, lambda _: _check_broker(config, own.password)))
+        jobs.append(Job("state of the broker", BROKER_SECONDS, lambda _: _check_broker(config)))
     return jobs
 
 
@@ -416,17 +412,12 @@ def _record_faults(config: Config, health: Health) -> None:
     box_faults.record("; ".join([*failed, *(f"edge doctor: {name}" for name in faults)]))
 
 
-def _account_of(config: Config, name: Callable[[str], str], password: str) -> Broker:
-    ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-    return Broker(broker_files.url_of(name, config.mqtt_broker), "", password, ca_file)
-
-
-def _check_broker(config: Config, password: str) -> None:
+def _check_broker(config: Config) -> None:
     """Count messages that the broker has dropped, and have its memory cleared if readers fill it.
 
     Ignores an unreachable broker, which has a check of its own.
     """
-    asked = _account_of(config, broker_files.doctor_name, password)
+    asked = own_broker(config, broker_files.doctor_name)
     SIGN_INS.unheard = unheard(list_accounts(), {row.reader_id: row.last_received_at for row in reader_figures()})
     values: dict[str, str] = {}
     with suppress(Unavailable):
