@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -14,11 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
 from edge.database.connection import FILE_NAME
 from edge.database.instance import sync_folder
 from edge.errors import Corrupt, SetupError, Unavailable
-from edge.operations import archives, continuous_backup, kept_backups
-from edge.operations.snapshots import CopySummary, copy_database, inspect_copy, move_ids_forward, note_origin
+from edge.operations import archives, continuous_backup
+from edge.operations.snapshots import (
+    CopySummary,
+    copy_database,
+    inspect_copy,
+    move_ids_forward,
+    note_origin,
+    schema_of_header,
+)
 
 if TYPE_CHECKING:
     from edge.database.repair import Recovered
@@ -125,7 +135,7 @@ def rotate(folder: Path, rotation: Rotation, just_written: str = "", also: Colle
     backups = list_backups(folder)
     paths = [backup.path for backup in backups]
     keep = times_to_keep([backup.made_at for backup in backups], rotation) | set(also)
-    needed = kept_backups.pinned(paths) | kept_backups.before_migrations(paths)
+    needed = pinned(paths) | before_migrations(paths)
     gone = [
         backup.path
         for backup in backups
@@ -309,3 +319,33 @@ def _copy_to_second(path: Path, second: SecondFolder, rotation: Rotation) -> str
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+PIN_SUFFIX = ".pinned"  # an empty file next to a pinned backup, made and removed by systemd/edge-upgrade
+_HEADER_BYTES = 100
+
+
+def pinned(newest_first: Sequence[Path]) -> set[Path]:
+    """Return the backups that a running upgrade depends on."""
+    return {path for path in newest_first if path.with_name(path.name + PIN_SUFFIX).exists()}
+
+
+def before_migrations(newest_first: Sequence[Path]) -> set[Path]:
+    """Return the newest backup of each older schema: the only way back to an older release."""
+    by_schema: dict[int, Path] = {}
+    for path in newest_first:
+        if schema := schema_of_backup(path):
+            by_schema.setdefault(schema, path)
+    return {path for schema, path in by_schema.items() if schema < max(by_schema)}
+
+
+def schema_of_backup(path: Path) -> int | None:
+    """Return the schema number from the file header, or None if the backup is encrypted or damaged."""
+    with suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as archive:
+        return schema_of_header(archive.read(_HEADER_BYTES))
+    return None
+
+
+def record_download(actor: Actor, name: str) -> None:
+    with acting(actor) as act:
+        act.note("backup.downloaded", Subject("backup", name, name))

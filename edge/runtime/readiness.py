@@ -12,7 +12,6 @@ from pathlib import Path
 from edge import clock, conversations
 from edge.database.connection import execute
 from edge.events import destinations
-from edge.events.stream import Streams
 from edge.events.worker import EventsWorker
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
@@ -23,7 +22,6 @@ from edge.rules.channels import channels
 from edge.rules.outputs import outputs
 from edge.rules.outputs.worker import OutputsWorker
 from edge.sync.store.state import site_trouble
-from edge.sync.worker import SyncWorker
 from edge.texts import N_, fill, joined
 from edge.tracking import history_engine
 from edge.upstream import standby
@@ -159,10 +157,8 @@ def check_clock(pipeline: Pipeline) -> Check:
     )
 
 
-def check_sync(worker: SyncWorker) -> Check:
-    """Fail only if the thread has ended. An unreachable hub is not fatal; changes are queued."""
-    if not worker.is_running():
-        return Check("sync", False, N_("the thread has stopped; restart the service"))
+def check_sync() -> Check:
+    """An unreachable hub is not fatal; changes are queued."""
     trouble = site_trouble()
     return Check("sync", not trouble, trouble or N_("up to date, or no hub"))
 
@@ -175,10 +171,8 @@ def check_history() -> Check:
     return Check("history", not reason, reason or N_("PostgreSQL can be used"))
 
 
-def check_events(worker: EventsWorker, streams: Streams) -> Check:
-    """Fail only if the thread has ended. An unreachable receiver is not fatal; events are queued."""
-    if not streams.is_running():
-        return Check("events", False, N_("the thread of the live streams has stopped; restart the service"))
+def check_events(worker: EventsWorker) -> Check:
+    """Fail if a thread has ended, or a receiver fails, which is not fatal: events are queued."""
     trouble = worker.trouble() or _of_organizations(destinations.troubles())
     return Check("events", not trouble, trouble or N_("all destinations accept events, or there are none"))
 

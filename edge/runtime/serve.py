@@ -50,11 +50,10 @@ from edge.operations.counted_time import CountedTime
 from edge.operations.doctor import findings
 from edge.operations.doctor.machine import Machine
 from edge.operations.files import hold
-from edge.operations.health import Check, Health, Watchdog, persisted_warnings
+from edge.operations.health import Check, Health, Notifier, Watchdog, persisted_warnings
 from edge.operations.jobs import Housekeeper, Job
 from edge.operations.own_address import own_address
 from edge.operations.stats import reader_figures
-from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
 from edge.people import sessions
 from edge.rate_limits import FileLimit
@@ -290,7 +289,7 @@ def _start_sync(config: Config, subscriber: Subscriber, health: Health, stack: E
         lambda: subscriber.state().queued > MANY_READS,
         lambda organization_id: own_health.read(config.data_dir, config.backup_folder, organization_id),
     )
-    health.register(lambda: readiness.check_sync(worker), is_vital=False)
+    health.register(readiness.check_sync, is_vital=False)
     worker.start_if_needed()
     stack.callback(worker.stop)
 
@@ -317,7 +316,7 @@ def _start_events(
     )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
-    health.register(lambda: readiness.check_events(worker, streams), is_vital=False)
+    health.register(lambda: readiness.check_events(worker), is_vital=False)
     worker.start()
     stack.callback(worker.stop)
     streams.start_if_needed()

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edge.operations.health import Check, Health, Watchdog, persisted_warnings
+from edge.operations.health import Check, Health, Notifier, Watchdog, persisted_warnings
 from edge.operations.jobs import Housekeeper, Job
-from edge.operations.systemd import Notifier
 
 
 @pytest.fixture
