@@ -14,7 +14,8 @@ from edge.commands.context import Setup, open_file
 from edge.database.downgrade import downgrade
 from edge.errors import SetupError
 from edge.operations.files import hold, replace_text
-from edge.operations.upgrade import probation_sources, trial
+from edge.operations.own_address import local_address
+from edge.operations.upgrade import probation_sources
 from edge.operations.upgrade.probation import LOOK_SECONDS, Probation, Sample, Tally
 from edge.readers.ledger import hour_of
 
@@ -33,7 +34,7 @@ def note_reads(setup: Setup, file: Path, is_stopped: bool) -> None:
     if is_stopped:
         noted = before._replace(at_switch=readers)
     else:
-        is_ready = probation_sources.answer(f"{trial.address_of(setup.config.http_listen)}/readyz") is not None
+        is_ready = probation_sources.answer(f"{local_address(setup.config.http_listen)}/readyz") is not None
         samples = [*before.samples[:1], Sample(time.monotonic(), readers)]
         noted = _Noted(before.since_hour, is_ready, samples, readers)
     replace_text(file, json.dumps(noted._asdict()))
@@ -48,7 +49,7 @@ def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
     open_file(setup)
     before = _read(file) or _Noted(hour_of(clock.now()), False, [], {})
     probation = Probation(before.samples, before.at_switch, before.was_ready)
-    base = trial.address_of(setup.config.http_listen)
+    base = local_address(setup.config.http_listen)
     while probation.watched_seconds < seconds:
         fault = probation.fault(probation_sources.observe(base, before.since_hour))
         if fault:

@@ -30,6 +30,12 @@ def own_address(http_listen: str, machine: Machine) -> str | None:
     return f"{scheme}://{name}" if port == _USUAL[scheme] else f"{scheme}://{name}:{port}"
 
 
+def local_address(listen: str) -> str:
+    """Return the base URL of the service for programs on this box, for a value of the setting `http.listen`."""
+    host, _, port = listen.rpartition(":")
+    return f"http://{ {'': '127.0.0.1', '0.0.0.0': '127.0.0.1', '[::]': '[::1]'}.get(host, host) }:{port}"  # noqa: S104  not bound to it
+
+
 def _name(listen: str) -> str | None:
     """Return the listen address if it is a specific one, else the host name. None if that is loopback."""
     if listen and listen.strip("[]") not in ("0.0.0.0", "::"):  # noqa: S104  compared, not listened on

@@ -24,7 +24,7 @@ from edge.operations.counted_time import CountedTime
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.operations.doctor.https import ask_as
 from edge.operations.files import is_held
-from edge.operations.own_address import own_address
+from edge.operations.own_address import local_address, own_address
 from edge.operations.root.places import made_at
 from edge.operations.upgrade.pending_upgrade import is_cut_off
 from edge.rate_limits import is_loopback
@@ -276,10 +276,8 @@ def version(subject: Subject) -> Finding:
 
 
 def _ask(subject: Subject, path: str) -> dict[str, Any]:
-    host, _, port = subject.config.http_listen.rpartition(":")
-    host = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  where it listens, not where we do
     try:
-        with _open(f"http://{host}:{port}{path}", subject) as response:
+        with _open(local_address(subject.config.http_listen) + path, subject) as response:
             answer: dict[str, Any] = json.loads(response.read(MAX_ANSWER))
     except urllib.error.HTTPError as error:  # 503 has the same body
         answer = json.loads(error.read(MAX_ANSWER))

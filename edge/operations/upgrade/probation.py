@@ -101,24 +101,15 @@ class Probation:
             return f"the service stopped unexpectedly {seen.restarts} times"
         if seen.errors >= MOST_ERRORS:
             return f"{seen.errors} requests failed with an internal error"
-        return (
-            self._lasting(
-                seen.at, "unanswered", UNANSWERED_SECONDS, seen.unanswered and f"{seen.unanswered} is not served"
-            )
-            or self._lasting(
-                seen.at,
-                "ready",
-                NOT_READY_SECONDS,
-                f"it is not ready: {seen.not_ready}" if seen.not_ready and self._was_ready else "",
-            )
-            or self._lasting(
-                seen.at,
-                "memory",
-                MEMORY_SECONDS,
-                f"it uses {seen.memory_share:.0%} of its memory limit" if seen.memory_share > MOST_MEMORY else "",
-            )
-            or self._reader_fault(seen, self.watched_seconds)
+        not_ready = f"it is not ready: {seen.not_ready}" if seen.not_ready and self._was_ready else ""
+        memory = f"it uses {seen.memory_share:.0%} of its memory limit" if seen.memory_share > MOST_MEMORY else ""
+        troubles = (
+            ("unanswered", UNANSWERED_SECONDS, seen.unanswered and f"{seen.unanswered} is not served"),
+            ("ready", NOT_READY_SECONDS, not_ready),
+            ("memory", MEMORY_SECONDS, memory),
         )
+        lasting = [self._lasting(seen.at, *one) for one in troubles]
+        return next(filter(None, lasting), "") or self._reader_fault(seen, self.watched_seconds)
 
     def _lasting(self, at: float, name: str, seconds: float, trouble: str) -> str:
         if not trouble:

@@ -171,12 +171,6 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else "it logged nothing"
 
 
-def address_of(listen: str) -> str:
-    """Return the base address of the service for a value of the setting `http.listen`."""
-    host, _, port = listen.rpartition(":")
-    return f"http://{ {'0.0.0.0': '127.0.0.1', '[::]': '[::1]'}.get(host, host) }:{port}"  # noqa: S104  not bound to it
-
-
 def start_limit(started: float, migrated: float) -> int:
     """Return the start timeout in seconds at the site, from the times measured in the trial.
 

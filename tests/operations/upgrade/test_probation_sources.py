@@ -15,8 +15,9 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.cli import cli
 from edge.database.connection import writing
+from edge.operations.own_address import local_address
 from edge.operations.upgrade import probation_sources as sources
-from edge.operations.upgrade.trial import address_of, start_limit
+from edge.operations.upgrade.trial import start_limit
 from edge.people import organizations
 from edge.readers import ledger, readers
 from edge.readers.ledger import Bucket, Tally
@@ -75,11 +76,11 @@ def edge(site: Path, listen: str, *arguments: str) -> Result:
 def test_an_observation_is_made_of_the_answers_and_the_ledger(site: Path, service: tuple[str, type[Answering]]) -> None:
     address, answering = service
     answering.errors = METRICS
-    seen = sources.observe(address_of(address), 0)
+    seen = sources.observe(local_address(address), 0)
     assert (seen.unanswered, seen.not_ready, seen.errors) == ("", "", 7)
     assert seen.readers == {"reader dock of Acme": (11, 10), "format csl": (11, 10)}
     answering.missing = ("/sign-in", "/readyz")
-    assert sources.observe(address_of(address), 0).unanswered == "/sign-in"
+    assert sources.observe(local_address(address), 0).unanswered == "/sign-in"
 
 
 def test_the_memory_of_a_unit_without_a_limit_is_no_fault() -> None:
@@ -143,6 +144,6 @@ def test_a_start_at_the_site_may_take_twice_as_long_as_in_the_trial() -> None:
 
 
 def test_the_address_of_a_service_that_listens_everywhere_is_this_box() -> None:
-    assert address_of("0.0.0.0:8080") == "http://127.0.0.1:8080"
-    assert address_of("[::]:80") == "http://[::1]:80"
-    assert address_of("192.0.2.7:8080") == "http://192.0.2.7:8080"
+    assert local_address("0.0.0.0:8080") == "http://127.0.0.1:8080"
+    assert local_address("[::]:80") == "http://[::1]:80"
+    assert local_address("192.0.2.7:8080") == "http://192.0.2.7:8080"
