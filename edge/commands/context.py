@@ -46,6 +46,7 @@ class HasName(Protocol):
 
 
 Named = TypeVar("Named", bound=HasName)
+Row = TypeVar("Row")
 
 
 class Setup(NamedTuple):
@@ -187,34 +188,31 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def asset_of(organization_id: int, key: str) -> AssetRow:
     """Return the asset with this external key. Raises NotFound."""
-    rows = assets.list_page(organization_id, RecordFilter(external_keys=[key]), limit=1).rows
-    if not rows:
-        raise NotFound(f"There is no asset {key}. `edge asset list` shows them.")
-    return rows[0]
+    return _first(assets.list_page(organization_id, RecordFilter(external_keys=[key]), limit=1).rows, "asset", key)
 
 
 def location_of(organization_id: int, key: str) -> LocationRow:
     """Return the location with this external key. Raises NotFound."""
     rows = locations.list_page(organization_id, RecordFilter(external_keys=[key]), limit=1).rows
-    if not rows:
-        raise NotFound(f"There is no location {key}. `edge location list` shows them.")
-    return rows[0]
+    return _first(rows, "location", key)
 
 
 def reader_of(organization_id: int, name: str) -> ReaderRow:
     """Return the reader with this name. Raises NotFound."""
-    for row in readers.list_readers(organization_id):
-        if row.name == name:
-            return row
-    raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
+    return _first([row for row in readers.list_readers(organization_id) if row.name == name], "reader", name)
 
 
 def person_of(organization_id: int, email: str) -> PersonRow:
     """Return the person with this email. Raises NotFound."""
-    for row in people.list_people(organization_id):
-        if (row.email or "").lower() == email.strip().lower():
-            return row
-    raise NotFound(f"There is no person with the email {email}. `edge user list` shows them.")
+    known = people.list_people(organization_id)
+    rows = [row for row in known if (row.email or "").lower() == email.strip().lower()]
+    return _first(rows, "person with the email", email, "user")
+
+
+def _first(rows: Sequence[Row], noun: str, name: str, command: str = "") -> Row:
+    if not rows:
+        raise NotFound(f"There is no {noun} {name}. `edge {command or noun} list` shows them.")
+    return rows[0]
 
 
 def location_id_of(organization_id: int, key: str | None) -> int | None:

@@ -3,7 +3,7 @@
 It omits secrets (password, PIN and badge hashes, API keys, broker accounts, devices, walls, the secrets of channels),
 photos, and computed or short-lived rows such as alerts.
 
-Each new table or field of FIELDS requires a new FORMAT. An earlier format lacks it (FIRST_FORMATS,
+Each new table or column that is not left out requires a new FORMAT. An earlier format lacks it (FIRST_FORMATS,
 FIRST_FORMATS_OF_FIELDS): it is written without it, and read with the default of the table.
 """
 
@@ -23,85 +23,34 @@ from edge.records.tags import TagRow
 FORMAT = 3
 Record = dict[str, Any]
 
-# In write order: referenced records come first.
-FIELDS: dict[str, tuple[str, ...]] = {
-    "organization": ("id", "name", "created_at", "topic_prefix"),
-    "person": ("id", "organization_id", "email", "name", "role", "language", "created_at", "updated_at", "disabled_at"),
-    # Before the assets: triggers keep the positions of people apart.
-    "people_setting": (
-        *("organization_id", "key_prefix", "metadata_name", "metadata_value", "seen_by", "muster_by", "is_in_api"),
-        *("history_days", "report_days", "is_on_walls"),
-    ),
-    "location": (
-        *("id", "organization_id", "parent_id", "external_key", "key_number", "name", "description", "is_active"),
-        *("valid_from", "valid_to", "created_at", "updated_at", "deleted_at"),
-    ),
-    "asset": (
-        *("id", "organization_id", "external_key", "key_number", "name", "description", "is_active", "metadata"),
-        *("valid_from", "valid_to", "created_at", "updated_at", "deleted_at"),
-    ),
-    "tag": ("id", "organization_id", "asset_id", "location_id", "tag_type", "value", "created_at", "deleted_at"),
-    "reader": (
-        *("id", "organization_id", "name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi"),
-        *("clock_setting", "is_enabled", "created_at", "updated_at", "deleted_at"),
-    ),
-    "antenna": ("reader_id", "port", "location_id", "min_rssi", "is_enabled"),
-    "antenna_name": ("reader_id", "name", "port"),
-    "antenna_kind": ("no", "organization_id", "reader_id", "port", "location_id", "kind"),
-    "rssi_offset": ("no", "organization_id", "reader_id", "port", "decibels"),
-    "remote_name": ("site_no", "remote_id", "kind", "name"),
-    "source": ("no", "organization_id", "location_id", "reader_id", "port", "remote_reader", "remote_person"),
-    "track": (
-        *("no", "asset_id", "organization_id", "location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq"),
-        *("row_rule", "history_rows"),
-    ),
-    "history": (*("position_no", "observed_at", "seq", "seen_for", "source_no", "delay", "quality", "rssi", "rule"),),
-    "handheld_scan": (
-        *("id", "organization_id", "person_id", "sent_by", "location_id", "asset_id", "code", "outcome"),
-        *("observed_at", "received_at", "seq", "undone_at", "waits_for", "carrier_act", "carrier_id", "load_ended_at"),
-    ),
-    "carrier_load": ("asset_id", "loaded_at", "carrier_id", "loaded_by", "location_id", "unloaded_at"),
-    "lost_asset": ("asset_id", "organization_id", "marked_at", "marked_by"),
-    "door": ("id", "organization_id", "name", "location_id", "created_at", "deleted_at"),
-    "door_antenna": ("no", "door_id", "side", "reader_id", "port"),
-    "passage": (
-        *("no", "organization_id", "door_id", "asset_id", "at", "direction", "confidence", "inner_reads"),
-        *("outer_reads", "since", "until", "decided_at", "revision"),
-    ),
-    "channel": (
-        *("no", "organization_id", "kind", "name", "settings", "has_secret", "network", "digest", "quiet_from"),
-        *("quiet_until", "is_sent_when_over", "created_at", "disabled_at"),
-    ),
-    "rule": (
-        *("no", "organization_id", "name", "asset_kind", "asset_name", "asset_value", "kind", "location_id", "door_id"),
-        *("direction", "reader_id", "span", "number", "days", "from_minute", "until_minute", "channels", "created_at"),
-        *("changed_at", "disabled_at", "deleted_at", "outputs", "musters"),
-    ),
-    "output": (
-        *("no", "organization_id", "name", "form", "device", "relay", "topic", "on_payload", "off_payload", "seconds"),
-        *("created_at", "disabled_at"),
-    ),
-    "muster_plan": ("id", "organization_id", "name", "chosen", "chosen_name", "chosen_value", "created_at"),
-    "muster_plan_point": ("plan_id", "location_id"),
-    "muster_plan_person": ("plan_id", "asset_id"),
-    "muster": (
-        *("id", "organization_id", "plan_id", "name", "is_drill", "started_at", "started_by", "ended_at", "ended_by"),
-        "note",
-    ),
-    "muster_point": ("muster_id", "location_id", "name"),
-    "muster_reader": ("muster_id", "reader_id"),
-    "muster_person": (
-        *("muster_id", "asset_id", "asset_key", "name", "seen_before", "ticked_at", "ticked_by", "result", "how"),
-        *("place", "seen_at"),
-    ),
-    "asset_note": ("id", "organization_id", "asset_id", "person_id", "text", "made_at", "received_at"),
-    "expected_list": (
-        *("id", "organization_id", "name", "door_id", "direction", "location_id", "created_at", "created_by"),
-        *("started_at", "signed_at", "signed_by"),
-    ),
-    "expected_item": ("list_id", "asset_id"),
-    "expected_line": ("list_id", "no", "result", "asset_id", "asset_key", "name", "how", "seen_at", "other"),
+# In write order: referenced records come first. The setting of people comes before the assets, because triggers keep
+# the positions of people apart.
+TABLES = (
+    *("organization", "person", "people_setting", "location", "asset", "tag", "reader", "antenna", "antenna_name"),
+    *("antenna_kind", "rssi_offset", "remote_name", "source", "track", "history", "handheld_scan", "carrier_load"),
+    *("lost_asset", "door", "door_antenna", "passage", "channel", "rule", "output", "muster_plan", "muster_plan_point"),
+    *("muster_plan_person", "muster", "muster_point", "muster_reader", "muster_person", "asset_note", "expected_list"),
+    *("expected_item", "expected_line"),
+)
+LEFT_OUT = {  # columns with secrets, computed values, or the state of this box
+    "person": {"password_hash", "pin_hash", "wrong_pins", "badge_hash", "badge_mark"},
+    "tag": {"match_key", "gs1_key"},
+    "source": {"site_no"},
+    "track": {"site_no", "remote_no", "is_newest", "is_retired", "is_person"},
+    "handheld_scan": {"device_id"},
+    "door": {"site_no", "remote_id"},
+    "passage": {"reads", "site_no", "remote_no"},
+    "channel": {
+        *("failures", "failing_since", "next_try_at", "last_error", "last_success_at", "sent", "lost"),
+        *("is_test_requested", "tested_at", "test_ms", "test_result", "is_test_ok"),
+    },
+    "rule": {"is_seeded", "after_alert"},
+    "output": {
+        *("after_alert", "tested_at", "account", "password_hash", "is_on", "switched_at", "failing_since"),
+        "last_error",
+    },
 }
+_RENAMED = {("channel", "secret"): "has_secret"}
 # Tables that earlier formats do not have.
 FIRST_FORMATS = dict.fromkeys(
     (
@@ -139,15 +88,24 @@ def ids() -> tuple[bytes, int]:
     return key, count
 
 
+def fields() -> dict[str, tuple[str, ...]]:
+    """Return the fields of each table: its columns in the open database, except those that are left out."""
+    columns = {table: [row[1] for row in execute(f"PRAGMA table_info({table})")] for table in TABLES}
+    return {
+        table: tuple(_RENAMED.get((table, name), name) for name in names if name not in LEFT_OUT.get(table, ()))
+        for table, names in columns.items()
+    }
+
+
 def read_tables(number: int = FORMAT) -> Iterator[tuple[str, Iterator[Record]]]:
     """Yield each table of a format with its records, in one consistent view. Consume them before the next table."""
     with reading():
-        for table, every in FIELDS.items():
+        for table, every in fields().items():
             if FIRST_FORMATS.get(table, 1) > number:
                 continue
-            fields = tuple(one for one in every if FIRST_FORMATS_OF_FIELDS.get((table, one), 1) <= number)
-            rows = execute(f"SELECT {', '.join(_EXPRESSIONS.get(field, field) for field in fields)} FROM {table}")
-            yield table, (dict(zip(fields, row, strict=True)) for row in rows)
+            chosen = tuple(one for one in every if FIRST_FORMATS_OF_FIELDS.get((table, one), 1) <= number)
+            rows = execute(f"SELECT {', '.join(_EXPRESSIONS.get(field, field) for field in chosen)} FROM {table}")
+            yield table, (dict(zip(chosen, row, strict=True)) for row in rows)
 
 
 def set_id_sequence(key: bytes, count: int) -> None:
@@ -159,9 +117,9 @@ def set_id_sequence(key: bytes, count: int) -> None:
 def add(records: Iterable[tuple[str, Record]]) -> None:
     """Insert records into a new database, in batches of one transaction. Call `finish` after the last one."""
     execute("PRAGMA foreign_keys = off")  # a location may come before its parent; the whole file is checked at the end
-    batch: list[tuple[str, Record]] = []
+    known, batch = fields(), list[tuple[str, Record]]()
     for table, record in records:
-        _check(table, record)
+        _check(table, record, known)
         batch.append((table, _add_computed(table, record)))
         if len(batch) == _AT_ONCE:
             _insert(batch)
@@ -180,10 +138,10 @@ def finish() -> None:
                     search.index_record(kind, organization_id, Searchable(*row), _live_tags(kind, row[0]))
 
 
-def _check(table: str, record: Mapping[str, Any]) -> None:
-    unknown = set(record) - set(FIELDS.get(table, ()))
-    if table not in FIELDS or unknown:
-        unknown_names = f"fields of {table}: {', '.join(sorted(unknown))}" if table in FIELDS else f"records: {table}"
+def _check(table: str, record: Mapping[str, Any], known: Mapping[str, tuple[str, ...]]) -> None:
+    unknown = set(record) - set(known.get(table, ()))
+    if table not in known or unknown:
+        unknown_names = f"fields of {table}: {', '.join(sorted(unknown))}" if table in known else f"records: {table}"
         raise Corrupt(f"The export contains unknown {unknown_names[:200]}")
     if any(isinstance(value, dict | list) for value in record.values()):
         raise Corrupt(f"The export contains a value of {table} that is neither text nor a number")

@@ -243,7 +243,7 @@ def test_no_secret_is_in_an_export(used: Path) -> None:
     assert b"scrypt" not in text
     assert (used / "site.zip").stat().st_mode & 0o077 == 0
     secret = {"password_hash", "pin_hash", "badge_hash", "badge_mark", "token_hash", "secret_hash", "secret"}
-    assert not secret & {field for fields in portable_records.FIELDS.values() for field in fields}
+    assert not secret & {field for fields in portable_records.fields().values() for field in fields}
 
 
 def test_ids_of_the_exported_box_are_never_assigned_again(used: Path, other: Path) -> None:
@@ -457,9 +457,11 @@ def _closing() -> Any:
         close_database()
 
 
-def test_another_format_has_another_number() -> None:
-    fingerprint = sha256(repr(portable_records.FIELDS).encode()).hexdigest()[:4]
-    assert FIELDS_OF_FORMATS[portable_records.FORMAT] == fingerprint, "raise FORMAT, add a converter, and note it here"
+def test_another_format_has_another_number(used: Path) -> None:
+    fingerprint = sha256(repr(portable_records.fields()).encode()).hexdigest()[:4]
+    assert FIELDS_OF_FORMATS[portable_records.FORMAT] == fingerprint, (
+        "leave the column out, or raise FORMAT"
+    )
 
 
 def test_a_hub_is_exported_at_its_sites(used: Path) -> None:
