@@ -19,7 +19,6 @@ from edge.api.middleware import request_context
 from edge.errors import EdgeError, Forbidden, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
 from edge.pages import formatting, navigation, translation
-from edge.pages.check_names import check_name
 from edge.pages.forms import MOST_DIGITS, message_of
 from edge.pages.guard import has_role, identify, pages, public
 from edge.pages.help import help_address
@@ -64,7 +63,7 @@ def register(app: Flask) -> None:
         count=formatting.count,
         localized=translation.localized,
         rate=formatting.rate,
-        check_name=check_name,
+        check_name=formatting.check_name,
         size=formatting.size,
         offset=formatting.clock_offset,
     )

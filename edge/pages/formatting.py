@@ -7,6 +7,7 @@ from contextlib import suppress
 from markupsafe import Markup
 
 from edge import clock
+from edge.operations.doctor.checks import CHECKS
 from edge.pages.translation import gettext, language, localized
 from edge.services import services
 from edge.texts import N_
@@ -137,3 +138,8 @@ def clock_offset(micros: int) -> str:
 
 def plural(number: int, one: str, many: str = "") -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def check_name(name: str) -> str:
+    """Return the name of a check for people. A newer release may have a check that this one does not know."""
+    return gettext(CHECKS[name].name) if name in CHECKS else name

@@ -459,9 +459,7 @@ def _closing() -> Any:
 
 def test_another_format_has_another_number(used: Path) -> None:
     fingerprint = sha256(repr(portable_records.fields()).encode()).hexdigest()[:4]
-    assert FIELDS_OF_FORMATS[portable_records.FORMAT] == fingerprint, (
-        "leave the column out, or raise FORMAT"
-    )
+    assert FIELDS_OF_FORMATS[portable_records.FORMAT] == fingerprint, "leave the column out, or raise FORMAT"
 
 
 def test_a_hub_is_exported_at_its_sites(used: Path) -> None:

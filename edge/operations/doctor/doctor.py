@@ -4,74 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator
+from importlib import import_module
 from typing import NamedTuple
 
 from edge.errors import EdgeError, SetupError
-from edge.operations.doctor import box, data, https, outgoing, readers, surroundings, sync, units, upstream
+from edge.operations.doctor.checks import CHECKS as KNOWN
 from edge.operations.doctor.findings import Finding, Level, Subject, ok, problem, some
 
-# The names are stable: monitoring may rely on them.
+_FUNCTIONS = {name: known.function.split(".") for name, known in KNOWN.items() if known.function}
 CHECKS: dict[str, Callable[[Subject], Finding]] = {
-    "permissions": box.permissions,
-    "disk": box.disk,
-    "inodes": box.inodes,
-    "disk-errors": box.disk_errors,
-    "memory": box.memory,
-    "clock": box.clock_correct,
-    "clock-kept": box.clock_synchronized,
-    "time-zone": surroundings.time_zone,
-    "journal": surroundings.journal,
-    "service": box.service,
-    "units": units.units,
-    "restarts": units.restarts,
-    "upgrade": units.upgrade,
-    "settings": units.settings_in_force,
-    "pages": box.pages,
-    "https": https.https,
-    "http-listen": surroundings.http_behind_https,
-    "certificates": https.certificates,
-    "name": units.name_in_network,
-    "public-url": box.public_url,
-    "version": box.version,
-    "database": data.database,
-    "write-ahead-log": data.write_ahead_log,
-    "schema": data.schema,
-    "records": data.records,
-    "record-limits": data.record_limits,
-    "administrators": data.administrators,
-    "audit-outside": data.audit_outside,
-    "backup": data.backup_recent,
-    "backup-sound": data.backup_sound,
-    "backup-second": data.backup_second,
-    "backup-continuous": data.backup_continuous,
-    "restore-drill": data.restore_drill,
-    "history": data.history,
-    "warnings": data.warnings,
-    "broker": readers.broker,
-    "broker-reachable": surroundings.broker_reachable,
-    "firewall": surroundings.firewall,
-    "broker-tls": https.mqtts,
-    "broker-accounts": readers.broker_accounts,
-    "broker-limits": readers.broker_limits,
-    "broker-dropped": readers.broker_dropped,
-    "broker-retained": readers.broker_retained,
-    "readers": readers.readers_seen,
-    "reader-qos": readers.readers_qos,
-    "reader-clock": readers.readers_clock,
-    "antennas": readers.antennas,
-    "topics": readers.topics,
-    "reader-formats": readers.formats,
-    "reader-mappings": readers.mappings,
-    "dead-letters": readers.dead_letters,
-    "events": outgoing.events_delivered,
-    "channels": outgoing.channels_send,
-    "outputs": outgoing.outputs_switch,
-    "dns": outgoing.names_resolved,
-    "hub": sync.upstream,
-    "sites": sync.downstream,
-    "upstream": upstream.upstream_equal,
-    "upstream-bridge": upstream.bridge_connected,
-    "history-database": sync.history_database,
+    name: getattr(import_module(f"edge.operations.doctor.{module}"), function)
+    for name, (module, function) in _FUNCTIONS.items()
 }
 
 # These read the whole database and the newest backup; the hourly timer leaves them out.
