@@ -16,47 +16,30 @@ from edge.manual import generated
 from edge.terminal import PrintableStream
 
 DAMAGED = 3  # exit code after which systemd does not restart the service
-# Function in edge/commands by command name.
-COMMANDS = {
-    "account": "readers.broker_accounts:account",
-    "accounts": "readers.broker_accounts:list_accounts",
-    "asset": "records:asset",
-    "audit": "audit:audit",
-    "backup": "operations:backup",
-    "backup-key": "operations:backup_key",
-    "broker-session": "readers.broker_accounts:leave_session",
-    "channel": "destinations:channel",
-    "config": "config:config",
-    "demo": "demo:demo",
-    "disaster-pack": "disaster:pack",
-    "disaster-unpack": "disaster:unpack",
-    "doctor": "doctor:doctor",
-    "door": "doors:door",
-    "rules": "rules:rules_group",
-    "downgrade-database": "probation:downgrade_database",
-    "events": "destinations:events",
-    "export": "portable:export_site",
-    "import": "portable:import_site",
-    "init": "init:init",
-    "location": "records:location",
-    "note-reads": "probation:note_reads",
-    "org": "records:org",
-    "output": "destinations:output",
-    "reader": "readers:reader",
-    "renew-passwords": "readers.fleet:renew_passwords",
-    "repair": "operations:repair",
-    "restore": "operations:restore",
-    "restore-drill": "operations:restore_drill",
-    "serve": "serve:serve",
-    "hub": "hub:hub",
-    "sync": "sync:sync",
-    "tag": "records:tag",
-    "trial": "upgrade:try_release",
-    "trust-clock": "operations:trust_clock",
-    "upstream": "upstream:upstream",
-    "user": "records:user",
-    "watch-upgrade": "probation:watch_upgrade",
+MODULES = {  # of edge/commands, with their commands
+    "audit": ("audit",),
+    "config": ("config",),
+    "demo": ("demo",),
+    "destinations": ("channel", "events", "output"),
+    "disaster": ("disaster-pack", "disaster-unpack"),
+    "doctor": ("doctor",),
+    "doors": ("door",),
+    "hub": ("hub",),
+    "init": ("init",),
+    "operations": ("backup", "backup-key", "repair", "restore", "restore-drill", "trust-clock"),
+    "portable": ("export", "import"),
+    "probation": ("downgrade-database", "note-reads", "watch-upgrade"),
+    "readers": ("reader",),
+    "readers.broker_accounts": ("account", "accounts", "broker-session"),
+    "readers.fleet": ("renew-passwords",),
+    "records": ("asset", "location", "org", "tag", "user"),
+    "rules": ("rules",),
+    "serve": ("serve",),
+    "sync": ("sync",),
+    "upgrade": ("trial",),
+    "upstream": ("upstream",),
 }
+COMMANDS = {name: module for module, names in MODULES.items() for name in names}
 
 
 class _Commands(click.Group):
@@ -68,9 +51,9 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module, _, function = COMMANDS[name].partition(":")
-        command: click.Command = getattr(import_module(f"edge.commands.{module}"), function)
-        return command
+        module = import_module(f"edge.commands.{COMMANDS[name]}")
+        commands = (one for one in vars(module).values() if isinstance(one, click.Command))
+        return next(one for one in commands if one.name == name)
 
 
 @click.group(cls=_Commands)
