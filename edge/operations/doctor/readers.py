@@ -149,7 +149,10 @@ def readers_seen(_: Subject) -> Finding:
     troubles += [f"no message since they were set up: {some(new)}"] if new else []
     troubles += [f"reported offline: {some(offline)}"] if offline else []
     if troubles:
-        return warning("; ".join(troubles), "power, network, and the reader's MQTT settings; edge reader show NAME")
+        return warning(
+            "; ".join(troubles),
+            "edge reader show NAME; the reader's MQTT settings, above all the topic; power and network",
+        )
     return ok(f"{len(rows)} readers, all active within one day")
 
 

@@ -89,6 +89,8 @@ def reason_of_pip(output: str) -> str:
     """Return the sentence in pip's output that says why it failed. Details follow in the same line."""
     errors = re.findall(r"^ERROR: ([^.\n]*)", output, re.MULTILINE)
     why = (errors[-1] if errors else "") or last_line(output)
+    if "No matching distribution" in why:
+        return f"{why}; without internet give a bundle, or: systemd/install.sh --offline BUNDLE"
     if "DO NOT MATCH THE HASHES" not in why:
         return why
     names = " ".join(re.findall(r"^ *([^ \n]*==[^ \n]*) from ", output, re.MULTILINE))

@@ -48,7 +48,7 @@ ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you
         (CHANGED_WHEEL, "blinker==1.9.0 is not the file this release was made with; it was damaged in transfer or mod"),
         (
             "ERROR: Could not find x. More\nERROR: No matching distribution found for edge-needs-this==1\n",
-            "No matching distribution found for edge-needs-this==1",
+            "No matching distribution found for edge-needs-this==1; without internet give a bundle",
         ),
         (
             "Traceback (most recent call last):\n  File x\nSyntaxError: invalid syntax\n\n",
