@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting
 from edge.database.connection import FILE_NAME
 from edge.database.instance import sync_folder
 from edge.errors import Corrupt, SetupError, Unavailable
@@ -344,8 +343,3 @@ def schema_of_backup(path: Path) -> int | None:
     with suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as archive:
         return schema_of_header(archive.read(_HEADER_BYTES))
     return None
-
-
-def record_download(actor: Actor, name: str) -> None:
-    with acting(actor) as act:
-        act.note("backup.downloaded", Subject("backup", name, name))

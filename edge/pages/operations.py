@@ -14,7 +14,7 @@ from flask import Response, abort, render_template, request, send_file
 
 from edge import clock, logs
 from edge.config.live import SettingState
-from edge.operations import backup, stats
+from edge.operations import backup, downloads, stats
 from edge.operations.backup import Backup
 from edge.operations.retention import REASONS
 from edge.operations.upgrade import pending_upgrade
@@ -154,7 +154,7 @@ def download_backup(name: str) -> Response:
     if not may_see_the_box():
         abort(403)
     path = next((row.path for row, _ in _backups() if row.path.name == name), None) or abort(404)
-    backup.record_download(actor(), name)
+    downloads.record_download(actor(), name)
     return send_file(path.resolve(), mimetype="application/octet-stream", as_attachment=True, download_name=name)
 
 

@@ -23,7 +23,7 @@ from edge.labels import printers
 from edge.labels.printers import LabelPrinter
 from edge.muster import musters, plans
 from edge.muster.plans import NewPlan
-from edge.operations import backup
+from edge.operations import downloads
 from edge.people import api_keys, devices, organizations, people, second_factors, sessions, topic_owners
 from edge.people.people import Role
 from edge.readers import (
@@ -392,8 +392,8 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: history_engine.moving.record_move(on.ada, "moved_back", 3), "history.moved_back",
         "hub.history",
     ),
-    "backup.record_download": (
-        lambda on: backup.record_download(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
+    "downloads.record_download": (
+        lambda on: downloads.record_download(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
     ),
     "dismissals.dismiss_tag": (
         lambda on: (see_an_unknown_tag(on), dismissals.dismiss_tag(on.ada, "rfid", "E2")),

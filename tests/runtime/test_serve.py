@@ -156,9 +156,15 @@ def test_dropped_messages_are_asked_with_the_account_of_the_doctor(
         raise Unavailable("The broker is away")
 
     monkeypatch.setattr(broker_probe, "ask", ask)
-    config = Config(data_dir=store, mqtt_broker="mqtt://edge@box:1883")
+    (store / "password").write_text("secret")
+    config = Config(
+        data_dir=store,
+        mqtt_broker="mqtt://edge@box:1883",
+        mqtt_password_file=store / "password",
+        mqtt_accounts_dir=store / "broker",
+    )
     for _ in range(3):
-        serve._check_broker(config, "password")
+        serve._check_broker(config)
     assert set(asked) == {"mqtt://edge-doctor@box:1883"}
     assert ledger.dropped() == 4
     assert "The broker has dropped 4 messages" in caplog.text
@@ -177,10 +183,10 @@ def test_a_full_broker_is_restarted_at_most_every_ten_minutes(
     config = Config(data_dir=store, mqtt_broker="mqtt://edge@box:1883", mqtt_accounts_dir=folder)
     watched = []
     for _ in range(2):
-        serve._check_broker(config, "password")
+        serve._check_broker(config)
         watched.append(((folder / "restart").read_text(), (folder / "accounts").stat().st_ino))
     assert watched[0] == watched[1]
     assert (folder / "accounts").read_text() == "dock\n"
     (folder / "restart").write_text("1000000")
-    serve._check_broker(config, "password")
+    serve._check_broker(config)
     assert int((folder / "restart").read_text()) > 1000000
