@@ -268,6 +268,11 @@ def writing() -> Iterator[None]:
             _of_thread.held_seconds += time.monotonic() - begun
 
 
+def others_wait() -> bool:
+    """Return True if another thread waits for the write lock."""
+    return _write_lock.waiting > 0
+
+
 def held_seconds() -> float:
     """Return for how long this thread has held the write lock so far, with its commits."""
     return _of_thread.held_seconds

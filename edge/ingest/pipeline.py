@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from edge import clock, metrics
 from edge.clock import SECOND
 from edge.database.bounds import DEFAULT, Bounds
-from edge.database.connection import writing
+from edge.database.connection import others_wait, writing
 from edge.doors.passages import DoorReads
 from edge.errors import Unavailable
 from edge.formats.reads import Malformed, Parsed
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 # Limit for a transaction and for a single message, because other writers wait for the lock. A read takes 20 to 50
 # microseconds, so 5,000 reads take less than 250 ms.
 MOST_READS = 5_000
-LEAST_READS = 100
-SLICE = 0.1  # seconds of processor time after which a transaction should end: a scan of a person waits for it
+LEAST_READS = 500  # with fewer, assets with late reads are decided again for nearly each of them
+SLICE = 0.1  # seconds of processor time after which a transaction should end, while a scan of a person waits for it
 MOST_PARSING = 0.25  # seconds of processor time in a transaction: small gzip messages may unpack to much without reads
 SLED_COST = 12  # a new read of a sled is a scan and takes as long as 12 reads of other readers, 400 microseconds
 QUIET = 3 * SECOND // 2  # time without a scan after which the wall clock is used
@@ -170,21 +170,21 @@ class Pipeline:
                 if item.message.qos
             ]
             self._receipts.keep(receipts)
+            is_awaited = others_wait()
         if batch.scans:
             self._recorded_at = max(opened[-1].received_at, self._recorded_at)
             self._committed_at = clock.now()
         self._receipts.add(receipts)
         batch.count()
-        self._choose_room(opened, time.thread_time() - began)
+        self._room = (
+            self._shorter(opened, time.thread_time() - began) if is_awaited else min(MOST_READS, 2 * self._room)
+        )
         return len(opened)
 
-    def _choose_room(self, opened: Sequence[Opened], used: float) -> None:
-        """Choose how many reads the next transaction takes, from the processor time of this one."""
-        if used > SLICE:  # late reads may cost a hundred times as much as others
-            reads = sum(_cost(item.line, item.parsed) for item in opened if item.parsed)
-            self._room = max(LEAST_READS, int(min(reads, self._room) * SLICE / used))
-        elif used < SLICE / 2:
-            self._room = min(MOST_READS, 2 * self._room)
+    def _shorter(self, opened: Sequence[Opened], used: float) -> int:
+        """Return how many reads the next transaction takes, from the processor time for which others waited."""
+        reads = sum(_cost(item.line, item.parsed) for item in opened if item.parsed)
+        return min(self._room, max(LEAST_READS, int(reads * SLICE / used)))  # late reads may cost 100 times as much
 
     def _record(self, opened: Sequence[Opened]) -> Batch:
         """Match the reads of these messages and write what follows from them."""

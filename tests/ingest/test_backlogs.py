@@ -74,15 +74,21 @@ def test_a_correction_while_the_reads_are_loaded_counts(site: Site, monkeypatch:
     assert loads == [1, 1], "the first may have missed it"
 
 
-def test_slow_reads_make_the_transactions_short(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("is_awaited", "number"), [(True, 1), (False, 4)])
+def test_slow_reads_make_the_transactions_short_for_those_who_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch, is_awaited: bool, number: int
+) -> None:
+    monkeypatch.setattr(pipeline_module, "others_wait", lambda: is_awaited)
+    monkeypatch.setattr(pipeline_module, "LEAST_READS", 100)
     line, begin = pipeline(), clock.now() - 300 * SECOND
     reads = [seen(site.epcs[0], begin + number) for number in range(400)]
-    messages = [message(csl(*reads[number : number + 100])) for number in range(0, 400, 100)]
+    messages = [message(csl(*reads[first : first + 100])) for first in range(0, 400, 100)]
     assert line.handle_some(messages) == 4
     monkeypatch.setattr(pipeline_module, "SLICE", 1e-9)
     line.handle_some(messages)
     monkeypatch.setattr(pipeline_module, "SLICE", 1e9)
-    assert line.handle_some(messages) == 1
+    assert line.handle_some(messages) == number
+    monkeypatch.setattr(pipeline_module, "others_wait", lambda: False)
     for _ in range(10):
         line.handle_some(messages[:1])
     assert line.handle_some(messages) == 4, "and others make them long again"
