@@ -21,10 +21,9 @@ def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], cre
     The caller writes the audit entry. Raises Conflict if a live record has one of the tags, Forbidden if a person had
     one and the actor may not see people.
     """
-    former_people.check_tags(act.actor, [(one.tag_type, tags.match_key(*one), owner_id) for one in new])
-    added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
-    send_tag_attached(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
-    return added
+    prepared = tags.prepare_all(act.organization_id, owner, owner_id, new)
+    attach_prepared(act, owner, prepared, created_at)
+    return [one.row for one in prepared]
 
 
 def attach_prepared(act: Act, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:

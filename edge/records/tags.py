@@ -78,8 +78,8 @@ def _match_rfid(value: str) -> str:
     return bare.lstrip("0") if _HEX.fullmatch(bare) else value.upper()
 
 
-def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Insert tags of a live owner in the caller's transaction. Ids ascend, so lists keep the order of `tags`.
+def prepare_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag]) -> list[PreparedTag]:
+    """Prepare tags of a live owner in the caller's transaction. Ids ascend, so lists keep the order of `tags`.
 
     Raises Conflict if a live record has one of the tags or the owner would have too many.
     """
@@ -91,9 +91,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         if tag in seen or is_taken(organization_id, tag):
             raise Conflict(fill(N_("tag %(tag)s already exists"), tag=f"{tag.tag_type}:{tag.value}"))
         seen.add(tag)
-    added = [prepare(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
-    add_prepared(organization_id, owner, added, created_at)
-    return [one.row for one in added]
+    return [prepare(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
 
 
 def _check_number(owner: Owner, owner_id: int, new: Sequence[NewTag]) -> None:

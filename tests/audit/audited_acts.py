@@ -172,7 +172,7 @@ NOT_AUDITED = {
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags",
         "import_drafts.prepare", "import_drafts.write", "dismissals.forget_tags",
         "search.index_record", "search.index_records", "tagging.attach_all",
-        "tagging.attach_prepared", "tags.add_all", "tags.add_prepared",
+        "tagging.attach_prepared", "tags.add_prepared", "tags.prepare_all",
         "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",
         "unknown_tags.drop", "unknown_tags.forget", "pin_lockout.count_wrong_pin", "sites.end_key",
     },

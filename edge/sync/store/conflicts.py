@@ -184,7 +184,8 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
     ).fetchone()
     if not taken:
         tag = tags.NewTag(tag_type, value)
-        tags.add_all(organization_id, "asset", asset_id, [tag], moment())
+        prepared = tags.prepare_all(organization_id, "asset", asset_id, [tag])
+        tags.add_prepared(organization_id, "asset", prepared, moment())
         tagging.send_tag_attached(organization_id, [tag])
 
 
