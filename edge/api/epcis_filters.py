@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge.api.epcis_problems import Problem
 from edge.epcis.documents import ERROR_REASON
@@ -18,10 +18,11 @@ from edge.validation import times
 
 MOST_VALUES = 100  # of one filter
 MOST_EVENTS = 10_000  # in order, or counted
-_TIMES = (
-    *("GE_eventTime", "LT_eventTime", "GE_recordTime", "LT_recordTime"),
-    *("GE_errorDeclarationTime", "LT_errorDeclarationTime"),
-)
+_TIMES = {  # with the fields of the query
+    f"{bound}_{name}": f"{field}{end}"
+    for name, field in (("eventTime", ""), ("recordTime", "recorded_"), ("errorDeclarationTime", "declared_"))
+    for bound, end in (("GE", "since"), ("LT", "until"))
+}
 _LISTS = (
     *("eventType", "EQ_action", "EQ_bizStep", "EQ_disposition", "EQ_readPoint", "WD_readPoint", "EQ_bizLocation"),
     *("WD_bizLocation", "MATCH_epc", "MATCH_anyEPC", "MATCH_parentID", "EQ_eventID", "EQ_errorReason"),
@@ -68,21 +69,14 @@ def _check_names(parameters: Mapping[str, str]) -> None:
 
 def _query(parameters: Mapping[str, str], names: Names) -> Query:
     values = {name: _values(parameters, name) for name in _LISTS}
-    moments = {name: _moment(parameters, name) for name in _TIMES if name in parameters}
+    moments: dict[str, Any] = {field: _moment(parameters, name) for name, field in _TIMES.items() if name in parameters}
     epcs, parents, either = (values[name] for name in ("MATCH_epc", "MATCH_parentID", "MATCH_anyEPC"))
     actions = values["EQ_action"]
     if actions and not actions <= {"ADD", "OBSERVE", "DELETE"}:
         raise Problem.parameter("EQ_action is ADD, OBSERVE or DELETE")
-    ever = Query()
     query = Query(
         types=values["eventType"],
         actions=actions,
-        since=moments.get("GE_eventTime", ever.since),
-        until=moments.get("LT_eventTime", ever.until),
-        recorded_since=moments.get("GE_recordTime", ever.recorded_since),
-        recorded_until=moments.get("LT_recordTime", ever.recorded_until),
-        declared_since=moments.get("GE_errorDeclarationTime", ever.declared_since),
-        declared_until=moments.get("LT_errorDeclarationTime", ever.declared_until),
         steps=_words(values["EQ_bizStep"], "BizStep-", "bizstep:"),
         dispositions=_words(values["EQ_disposition"], "Disp-", "disp:"),
         event_ids=values["EQ_eventID"],
@@ -90,7 +84,7 @@ def _query(parameters: Mapping[str, str], names: Names) -> Query:
         assets=None if epcs is None else names.assets_named(epcs),
         parents=None if parents is None else names.assets_named(parents),
         any_assets=None if either is None else names.assets_named(either),
-    )
+    )._replace(**moments)
     reasons = _words(values["EQ_errorReason"], "ER-", "er:")
     if reasons is not None and ERROR_REASON not in reasons:
         query = query._replace(types=frozenset())

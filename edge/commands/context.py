@@ -29,7 +29,7 @@ from edge.records import assets, locations
 from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.record import RecordFilter
-from edge.tracking import history_choice, history_engine
+from edge.tracking import history_engine
 
 NETWORK = click.option(
     "--network",
@@ -65,7 +65,7 @@ def open_site(setup: Setup) -> None:
     open_file(setup)
     listeners.connect()
     migrate.check_schema(setup.config.data_dir)
-    history_engine.use(setup.config.hub_history, history_choice.this_hub())
+    history_engine.use(setup.config.hub_history, history_engine.this_hub())
 
 
 def open_file(setup: Setup) -> None:

@@ -12,7 +12,7 @@ from edge.database import migrate
 from edge.errors import HistoryUnavailable, SetupError
 from edge.operations.files import hold
 from edge.sync.store import remote_batches
-from edge.tracking import history_choice, history_engine
+from edge.tracking import history_engine
 
 
 @click.group()
@@ -56,7 +56,7 @@ def take_over(setup: Setup) -> None:
     comparison, and readers of the open feed start again with a copy.
     """
     with _opened(setup, setup.config.hub_history):
-        if history_choice.this_hub() is None:
+        if history_engine.this_hub() is None:
             raise SetupError("This box is no hub")
         history_engine.moving.take_over()
         remote_batches.note_takeover(shell())
@@ -68,7 +68,7 @@ def _opened(setup: Setup, url: str) -> Iterator[None]:
     """Open the database, and the history in PostgreSQL. Raises SetupError if that cannot be used."""
     open_file(setup)
     migrate.check_schema(setup.config.data_dir)
-    history_engine.use(url, history_choice.this_hub())
+    history_engine.use(url, history_engine.this_hub())
     if not history_engine.is_remote():
         raise SetupError("hub.history is empty, so the history is here already")
     try:

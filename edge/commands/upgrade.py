@@ -31,7 +31,7 @@ from edge.readers import readers
 from edge.readers.reader_messages import ReaderMessage, all_messages
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.tracking import history_choice, history_engine
+from edge.tracking import copies, history_engine
 from edge.validation.topics import below, overlap
 
 TOPICS, TAG = "edge-trial", "E2801160600002054CC2096F"
@@ -89,7 +89,7 @@ def _unpack(context: click.Context, backup: Path, folder: Path) -> None:
     archives.unpack(backup, folder / FILE_NAME)
     if context.obj.config.hub_history:
         open_database(folder / FILE_NAME)
-        history_choice.forget_remote_stays()
+        copies.forget_remote_stays()
         close_database()
 
 

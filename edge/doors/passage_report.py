@@ -58,38 +58,25 @@ def _row(row: tuple[Any, ...]) -> PassageRow:
     return PassageRow._make([*row[:9], Direction(row[9]), row[10] / 1000, *row[11:]])
 
 
-def passages_of_door(
-    organization_id: int, door_id: int, limit: int, since: int | None = None, before: int | None = None
-) -> list[PassageRow]:
+def passages_of_door(organization_id: int, door_id: int, limit: int, before: int | None = None) -> list[PassageRow]:
     """Return the passages of a door, newest first; with `before`, those that follow the passage with this number."""
-    return _passages("p.door_id", organization_id, door_id, limit, since, before)
-
-
-def passages_of_asset(organization_id: int, asset_id: int, limit: int, before: int | None = None) -> list[PassageRow]:
-    """Return the passages of an asset, newest first; with `before`, those that follow the passage with this number."""
-    return _passages("p.asset_id", organization_id, asset_id, limit, None, before)
-
-
-def _passages(
-    column: str, organization_id: int, key: int, limit: int, since: int | None, before: int | None
-) -> list[PassageRow]:
     # Several passages may have the same time, so a page ends at a passage, not at a time.
     page = "" if before is None else "AND (p.at, p.no) < (SELECT at, no FROM passage WHERE no = :before) "
+    return _newest(f"p.door_id = :key {page}", organization_id, door_id, limit, before)
+
+
+def passages_of_asset(organization_id: int, asset_id: int, limit: int) -> list[PassageRow]:
+    """Return the passages of an asset, newest first."""
+    return _newest("p.asset_id = :key", organization_id, asset_id, limit)
+
+
+def _newest(condition: str, organization_id: int, key: int, limit: int, before: int | None = None) -> list[PassageRow]:
     rows = execute(
-        f"{_SELECT} WHERE {column} = :key AND p.organization_id = :organization_id AND p.at >= :since {page}"
-        f"AND {_SHOWN} ORDER BY p.at DESC, p.no DESC LIMIT :limit",
-        {
-            "key": key,
-            "organization_id": organization_id,
-            "since": -_ANY_TIME if since is None else since,
-            "before": before,
-            "limit": limit,
-        },
+        f"{_SELECT} WHERE {condition} AND p.organization_id = :organization_id AND {_SHOWN} "
+        "ORDER BY p.at DESC, p.no DESC LIMIT :limit",
+        {"key": key, "organization_id": organization_id, "before": before, "limit": limit},
     )
     return [_row(row) for row in rows]
-
-
-_ANY_TIME = 1 << 62
 
 
 def passages_numbered(numbers: Collection[int]) -> list[PassageRow]:

@@ -79,7 +79,7 @@ from edge.server import server as http
 from edge.services import Services
 from edge.sync.store import site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
-from edge.tracking import history_choice, history_engine, history_labels, past_index
+from edge.tracking import history_engine, past_index
 from edge.upstream.standby import UpstreamStandby
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def running(config: Config) -> Iterator[str]:
         integrity.check_at_start(config.data_dir, config.backup_folder)
         migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made a copy
         stack.callback(_close_store)
-        history_choice.use_engine(config.hub_history)
+        history_engine.use_engine(config.hub_history)
         stack.callback(history_engine.close)
         listeners.connect()
         live = LiveSettings.load(config)
@@ -380,9 +380,10 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
         Job("notifiers", CHANNELS_SECONDS, start_notifiers),
         Job("retention", SWEEP_SECONDS, sweep),
         Job("index of past positions", PAST_INDEX_SECONDS, past_index.maintain),
-        Job("names for reports", PAST_INDEX_SECONDS, history_labels.refresh),
         Job("quotas", QUOTAS_SECONDS, lambda _: saved_state.save(config.data_dir)),
     ]
+    if history_engine.is_remote():
+        jobs.append(Job("names for reports", PAST_INDEX_SECONDS, history_engine.labels.refresh))
     if config.mqtt_accounts_dir and config.mqtt_password_file:
         folder = config.mqtt_accounts_dir
         own = broker_files.own_account(

@@ -62,11 +62,7 @@ def record(new: Iterable[NewValues]) -> None:
     ordered = sorted(new, key=lambda one: one.at)
     if not ordered:
         return
-    ids = json_text.text(sorted({one.asset_id for one in ordered}))
-    rows = execute(
-        f"SELECT asset_id, {_COLUMNS} FROM asset_value WHERE asset_id IN (SELECT value FROM json_each(?))", (ids,)
-    )
-    known = {asset_id: AssetValues(*values) for asset_id, *values in rows}
+    known = of_assets({one.asset_id for one in ordered})
     changed: dict[int, tuple[int, AssetValues]] = {}
     for one in ordered:
         before = known.get(one.asset_id, AssetValues())
@@ -116,7 +112,7 @@ def find(organization_id: int, asset_id: int) -> AssetValues:
 
 
 def of_assets(asset_ids: Iterable[int]) -> dict[int, AssetValues]:
-    """Return the latest values of some assets of any organization. For events only."""
+    """Return the latest values of some assets of any organization. For ingest and events only."""
     ids = json_text.text(sorted(asset_ids))
     rows = execute(
         f"SELECT asset_id, {_COLUMNS} FROM asset_value WHERE asset_id IN (SELECT value FROM json_each(?))", (ids,)
@@ -124,14 +120,14 @@ def of_assets(asset_ids: Iterable[int]) -> dict[int, AssetValues]:
     return {asset_id: AssetValues(*values) for asset_id, *values in rows}
 
 
-def list_low(organization_id: int, limit: int, offset: int = 0, below: int = LOW) -> list[LowBattery]:
-    """Return the assets with at most `below` percent, the lowest first."""
+def list_low(organization_id: int, limit: int, offset: int = 0) -> list[LowBattery]:
+    """Return the assets with at most `LOW` percent, the lowest first."""
     rows = execute(
         "SELECT a.id, a.name, a.external_key, v.battery, v.millivolts, v.battery_at "
         "FROM asset_value v JOIN asset a ON a.id = v.asset_id "
         f"WHERE v.organization_id = ? AND v.battery <= ? AND a.deleted_at IS NULL AND {is_asset_shown('a.id')} "
         "ORDER BY v.battery, a.id LIMIT ? OFFSET ?",
-        (organization_id, below, limit, offset),
+        (organization_id, LOW, limit, offset),
     )
     return [LowBattery(*row) for row in rows]
 

@@ -85,6 +85,12 @@ _DELETE_BEFORE = """
 """
 
 
+def forget_remote_stays() -> None:
+    """Make a copy of a hub's database usable without the stays in PostgreSQL, for the trial of a release."""
+    with writing():
+        execute("UPDATE track SET history_rows = 0 WHERE history_rows > 0")
+
+
 # Comparison ------------------------------------------------------------------------------------------------------
 
 

@@ -214,10 +214,7 @@ def current_positions(asset_ids: Collection[int]) -> dict[int, CurrentPosition]:
 
 
 def current_position(asset_id: int) -> CurrentPosition | None:
-    row = execute(
-        "SELECT location_id, last_seen_at, dwell_started_at, row_at FROM position WHERE asset_id = ?", (asset_id,)
-    ).fetchone()
-    return CurrentPosition(*row) if row else None
+    return current_positions([asset_id]).get(asset_id)
 
 
 class Sighting(NamedTuple):

@@ -47,40 +47,20 @@ class Scan(Struct, frozen=True, gc=False):
     rssi_offset: float = 0.0  # dB, see edge.tracking.rssi_offsets
 
 
-class Position:
+class Position(Struct, gc=False):
     """Position of an asset while a batch changes it: read once, written once."""
 
-    __slots__ = (
-        "dwell_started_at",
-        "history_rows",
-        "last_seen_at",
-        "location_id",
-        "no",
-        "row_at",
-        "row_rule",
-        "row_seq",
-        "stored",
-    )
+    no: int
+    location_id: int
+    last_seen_at: int
+    dwell_started_at: int
+    row_at: int
+    row_seq: int
+    row_rule: int
+    history_rows: int
+    stored: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0)
 
-    def __init__(
-        self,
-        no: int,
-        location_id: int,
-        last_seen_at: int,
-        dwell_started_at: int,
-        row_at: int,
-        row_seq: int,
-        row_rule: int,
-        history_rows: int,
-    ) -> None:
-        self.no = no
-        self.location_id = location_id
-        self.last_seen_at = last_seen_at
-        self.dwell_started_at = dwell_started_at
-        self.row_at = row_at
-        self.row_seq = row_seq
-        self.row_rule = row_rule
-        self.history_rows = history_rows
+    def __post_init__(self) -> None:
         self.stored = self.row
 
     @property
@@ -242,7 +222,7 @@ def tracks_of(asset_id: int) -> list[int]:
 
 def stays_after(asset_id: int, at: int, limit: int) -> list[tuple[int, int]]:
     """Return begin and location of the stays of an asset that began after `at`, oldest first."""
-    with history_engine.lending(lambda: history_engine.lent_rows.after_moment(tracks_of(asset_id), at, limit)):
+    with history_engine.lending(lambda: history_engine.lent_rows.oldest(tracks_of(asset_id), limit, at)):
         return execute(
             "SELECT h.observed_at, s.location_id FROM track t JOIN history h ON h.position_no = t.no "
             "JOIN source s ON s.no = h.source_no WHERE t.asset_id = ? AND h.observed_at > ? "

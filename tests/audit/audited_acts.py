@@ -54,12 +54,12 @@ from edge.sync.store.hub_link import HubAccess
 from edge.tracking import (
     deletion,
     floor_plans,
-    history_engine,
     lost_assets,
     rssi_offsets,
     tracked_people,
 )
 from edge.tracking.board import BoardFilter
+from edge.tracking.postgres import moving
 from edge.tracking.tracked_people import PeopleSetting
 from edge.upstream import bridges, upstreams
 from edge.walls import walls
@@ -147,8 +147,9 @@ NOT_AUDITED = {
         "idempotency.store", "idempotency.once",
     },
     "the stays of a hub, which are the same in PostgreSQL and here": {
-        "lent_rows.lent", "moving.bring_back", "moving.finish_there", "copies.count_after_deletion",
-        "copies.add_to_row_counts", "copies.drop_remote_rows", "history_choice.forget_remote_stays",
+        "labels.make_equal", "labels.refresh", "lent_rows.lent", "moving.bring_back", "moving.finish_there",
+        "copies.count_after_deletion",
+        "copies.add_to_row_counts", "copies.drop_remote_rows", "copies.forget_remote_stays",
     },
     "the index of past positions, which repeats the history": {
         "past.add_ended_stays", "past_index.add_tracks", "past_index.maintain",
@@ -230,8 +231,8 @@ NOT_AUDITED = {
         "asset_values.record", "box_faults.record", "alerts.close_excess",
     },
     "programs that read the open feed, and the feed itself: reading changes nothing": {
-        "changed_stays.note", "changed_stays.note_rows",
-        "change_feed.add_stays", "change_feed.close_for_readers", "change_feed.end_cursors",
+        "replaced.note_events", "change_feed.add_stays", "change_feed.add_whole_tracks",
+        "change_feed.close_for_readers", "change_feed.end_cursors",
         "change_feed.open_for_readers", "change_feed.skip", "cursors.advance",
         "cursors.begin", "cursors.forget_silent", "pages.first_page", "pages.next_page",
     },
@@ -389,7 +390,7 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: remote_batches.note_takeover(on.ada), "history.taken_over", "hub.history",
     ),
     "moving.record_move": (
-        lambda on: history_engine.moving.record_move(on.ada, "moved_back", 3), "history.moved_back",
+        lambda on: moving.record_move(on.ada, "moved_back", 3), "history.moved_back",
         "hub.history",
     ),
     "downloads.record_download": (

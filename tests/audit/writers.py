@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 EDGE = Path(__file__).parents[2] / "edge"
-# Modules that run statements but write nothing.
-_READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
+# Modules that run statements but write nothing, or only to a temporary table.
+_READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py", EDGE / "tracking/history_engine.py"}
 _RUNS_STATEMENTS = re.compile(
     r"(database\.connection\.(column|execute(_many)?|(find_)?scalar|insert|update)|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
     r"|records\.external_keys\.\w+_KEYS\b"

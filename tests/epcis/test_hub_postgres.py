@@ -284,7 +284,7 @@ def test_a_very_large_batch_is_noted_in_parts(site: SiteBox, monkeypatch: pytest
     site.settle()
     with site.hub.in_use(), pool.connected() as connection:
         [(effects,)] = connection.execute("SELECT effects FROM site_cursor").fetchall()
-    assert len(effects[5]) == 4
+    assert len(effects[6]) == 4
     assert len(receive(site.hub, partner)) == 7
 
 

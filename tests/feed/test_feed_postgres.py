@@ -71,7 +71,7 @@ def test_each_change_is_recorded_once(site: SiteBox) -> None:
     [(track,)] = site.hub.rows("SELECT no FROM track")
     assert recorded(site.hub) == [(1, track, EPOCH + 9 * HOUR)]
     [(effects,)] = effects_of(site.hub)
-    assert replaced.unpack_rows(effects[4], 2) == [(track, EPOCH + 9 * HOUR)]
+    assert [replaced.instants_of(text) for text in effects[6]] == [{(track, EPOCH + 9 * HOUR)}]
     check(site.hub, mirror)
 
 
@@ -95,13 +95,14 @@ def test_a_feed_that_opens_during_a_batch_gets_its_changes(site: SiteBox, monkey
     check(site.hub, mirror)
 
 
-def test_a_batch_with_very_many_changes_sends_whole_tracks(site: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_with_very_many_changes_is_recorded_in_parts(site: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = follower(site.hub)
-    monkeypatch.setattr(batches, "MOST_INSTANTS", 3)
+    monkeypatch.setattr(replaced, "MOST", 3)
     for hour in range(10, 14):
         site.scan(site.pallet, hour % 3, EPOCH + hour * HOUR)
     site.settle()
-    assert 11 in {kind for kind, _, _ in recorded(site.hub)}
+    assert len(effects_of(site.hub)[0][0][6]) > 1
+    assert len(recorded(site.hub)) >= 4
     check(site.hub, mirror)
 
 
@@ -206,7 +207,7 @@ def test_pages_of_a_track_that_is_sent_again_continue(site: SiteBox, monkeypatch
     mirror = follower(site.hub)
     with site.hub.in_use():
         tracks = [no for (no,) in execute("SELECT no FROM track")]
-        change_feed.add_stays(None, tracks)
+        change_feed.add_whole_tracks(tracks)
         cursor = json.loads(mirror.box.get(mirror.cursor).data.splitlines()[-1])
         assert cursor["more"]
     check(site.hub, mirror)

@@ -19,7 +19,7 @@ from edge.people.secrets import hash_secret
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError, Sender
 from edge.sync.store import sites
-from edge.tracking import history_choice, history_engine
+from edge.tracking import history_engine
 from tests.application import make_app
 from tests.mosquitto import free_port
 from tests.service import wait_for
@@ -75,7 +75,7 @@ def syncing(folder: Path, history: str, number: int, seed: int) -> Iterator[list
 
 def _serve_hub(folder: Path, port: int, url: str) -> None:
     open_database(folder / FILE_NAME)
-    history_engine.use(url, history_choice.this_hub(is_service=True))
+    history_engine.use(url, history_engine.this_hub(is_service=True))
     waitress.serve(make_app(), host="127.0.0.1", port=port, threads=6, clear_untrusted_proxy_headers=True)
 
 

@@ -86,7 +86,7 @@ def test_changes_of_records_are_found_behind_many_changes_of_stays(box: SiteBox)
         with writing():
             apply_records(sites.get_site(box.hub.organization_id, box.site_no).peer, *map(asset, range(300)))
             execute("ANALYZE")  # as the service does; the planner then expects changes of records everywhere
-            change_feed.add_stays([(1, at) for at in range(5_000)], [1])
+            change_feed.add_stays([(1, at) for at in range(5_000)])
         assert steps_of(change_feed.newest_record) < 500
         assert steps_of(lambda: change_feed.records_listed(change_log.newest() - 5_000, 5)) < 500
 

@@ -34,7 +34,7 @@ from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, S
 from edge.sync.store import digests, hub_link, mirrors, remote_batches, site_quotas, sites
 from edge.sync.store.exchange import AssetRecord, LocationRecord, Peer
 from edge.sync.store.hub_link import HubAccess
-from edge.tracking import history_choice, history_engine
+from edge.tracking import history_engine
 from edge.tracking.positions import record
 from edge.tracking.postgres import pool
 from edge.tracking.stays import Quality, Scan
@@ -113,7 +113,7 @@ class Hub(Box):
     def in_use(self) -> Iterator[Hub]:
         """Open it like a new process, which knows nothing of the last one."""
         with super().in_use():
-            history_engine.use(self.history, history_choice.this_hub(is_service=True))
+            history_engine.use(self.history, history_engine.this_hub(is_service=True))
             remote_batches.forget()
             try:
                 yield self

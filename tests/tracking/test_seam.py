@@ -25,15 +25,15 @@ SEAM = {
             "flows",
             "copies",
             "returned_copies",
-            "changed_stays",
         ),
         *(
             "postgres.batches",
             "postgres.moving",
             "postgres.lent_rows",
             "postgres.schema",
-            "history_labels",
-            "history_choice",
+            "postgres.labels",
+            "postgres.replaced",
+            "history_engine",
         ),
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge.errors import EdgeError
 from edge.operations.doctor.findings import Finding, Subject, listing, ok, problem, some, warning
 from edge.sync.store import state as sync_state
-from edge.tracking import history_choice, history_engine
+from edge.tracking import history_engine
 
 SECRET = "sync-secret"  # noqa: S105  a file name
 
@@ -60,9 +60,9 @@ def history_database(subject: Subject) -> Finding:
     if not subject.config.hub_history:
         return ok("the history is in this box's own database")
     try:
-        history_engine.use(subject.config.hub_history, history_choice.this_hub())
+        history_engine.use(subject.config.hub_history, history_engine.this_hub())
         number = history_engine.lent_rows.count_partitions()
-        is_empty = history_choice.are_missing_there()
+        is_empty = history_engine.are_missing_there()
     except EdgeError as error:
         return problem(
             f"{history_engine.why_away() or error}. History is not shown, and sites wait",

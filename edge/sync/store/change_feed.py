@@ -50,19 +50,17 @@ def has_upstream() -> bool:
     return execute("SELECT 1 FROM upstream").fetchone() is not None
 
 
-def add_stays(instants: Iterable[tuple[int, int]] | None, tracks: Iterable[int]) -> None:
-    """Record changed stays (track, begin) in PostgreSQL for the open feed, if it has readers.
-
-    If they were not noted, because the feed was opened meanwhile, all stays of the tracks are sent. Call in the
-    transaction that completes the batch.
-    """
-    if not is_open():
-        return
-    if instants is None:
-        execute_many("INSERT INTO change (kind, a) VALUES (?, ?)", [(Kind.WHOLE_TRACK, no) for no in sorted(tracks)])
-    else:
+def add_stays(instants: Iterable[tuple[int, int]]) -> None:
+    """Record changed stays (track, begin) in PostgreSQL for the open feed, if it has readers. Call in a transaction."""
+    if is_open():
         rows = [(Kind.STAY, track, at) for track, at in sorted(instants)]
         execute_many("INSERT INTO change (kind, a, b) VALUES (?, ?, ?)", rows)
+
+
+def add_whole_tracks(tracks: Iterable[int]) -> None:
+    """Send all stays of these tracks to readers of the open feed, which was opened during the batch of the changes."""
+    if is_open():
+        execute_many("INSERT INTO change (kind, a) VALUES (?, ?)", [(Kind.WHOLE_TRACK, no) for no in sorted(tracks)])
 
 
 def end_cursors() -> None:

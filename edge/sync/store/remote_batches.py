@@ -15,10 +15,11 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
+from edge.database.triggers import Follower
 from edge.errors import Unavailable
 from edge.sync.store import change_feed, epochs, site_quotas, sites
 from edge.sync.store.exchange import Cursor
-from edge.tracking import changed_stays, copies, history_engine, stays
+from edge.tracking import copies, history_engine, stays
 
 if TYPE_CHECKING:
     from edge.tracking.postgres.batches import Effects
@@ -43,13 +44,11 @@ def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: 
         if history_engine.batches.lock_site(site_no) not in (None, _as_json(base)):
             _settled.discard(site_no)
             raise Unavailable("PostgreSQL has another batch of this site; try again", 1)
-        if change_feed.is_open():
-            history_engine.batches.note_instants()
-        is_replaced_noted = changed_stays.is_needed()
-        if is_replaced_noted:
+        is_noted = change_feed.is_open() or _is_for_epcis()
+        if is_noted:
             history_engine.batches.note_replaced()
         yield
-        if changed_stays.is_needed() and not is_replaced_noted:
+        if _is_for_epcis() and not is_noted:
             raise Unavailable("a webhook with EPCIS was added meanwhile; try again", 1)
         _settled.discard(site_no)
         effects = history_engine.batches.commit(site_no, _base(base), _as_json(done), horizon)
@@ -151,6 +150,8 @@ def _finish(
         note()
         for text in replaced[-1:]:
             _note_replaced(site_no, text)
+        if effects.replaced is None:
+            change_feed.add_whole_tracks(effects.more_rows)
         copies.add_to_row_counts(effects.more_rows)
         copies.set_row_counts(effects.row_counts)
         for track in effects.gone_tracks:
@@ -160,15 +161,20 @@ def _finish(
         )
         change_log.add_positions(stays.assets_of(list(effects.more_rows)))
         sites.move_cursor(site_no, done, horizon)
-        change_feed.add_stays(effects.instants, effects.more_rows)
         site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)
 
 
+def _is_for_epcis() -> bool:
+    return change_log.is_followed_by(Follower.EPCIS)
+
+
 def _note_replaced(site_no: int, text: str) -> None:
-    """Note changes of stays for webhooks with EPCIS, which count toward the quota of the site."""
-    size = site_quotas.used_bytes()
-    changed_stays.note(text)
-    site_quotas.charge(site_no, site_quotas.used_bytes() - size)
+    """Note changes of stays. Those for webhooks with EPCIS count toward the quota of the site."""
+    change_feed.add_stays(history_engine.replaced.instants_of(text))
+    if _is_for_epcis():
+        size = site_quotas.used_bytes()
+        history_engine.replaced.note_events(text)
+        site_quotas.charge(site_no, site_quotas.used_bytes() - size)
 
 
 def _base(cursor: Cursor) -> list[Any]:

@@ -18,10 +18,7 @@ from edge import clock
 from edge.tracking.postgres import pool, writers
 from edge.tracking.postgres.bounded import Connection
 from edge.tracking.postgres.pool import connected
-from edge.tracking.postgres.replaced import Key, Replaced, pack, unpack_rows
-
-MOST_INSTANTS = 50_000  # of a batch; the feed then sends all rows of its tracks
-Instant = tuple[int, int]  # track, and begin of a row
+from edge.tracking.postgres.replaced import Key, Replaced
 
 
 class Effects(NamedTuple):
@@ -31,8 +28,7 @@ class Effects(NamedTuple):
     row_counts: Mapping[int, int]  # by track, of those that were counted
     gone_tracks: Sequence[int]
     days: Sequence[int]  # with changed rows
-    instants: Collection[Instant] | None = None  # of changed rows, if they were noted for the open feed
-    replaced: Sequence[str] | None = None  # texts of `replaced`, if they were noted for webhooks with EPCIS
+    replaced: Sequence[str] | None = None  # texts of `replaced`, if they were noted
 
 
 class Committed(NamedTuple):
@@ -55,7 +51,6 @@ class _Batch(threading.local):
         self.counted: set[int] = set()
         self.days: set[int] = set()
         self.gone: list[int] = []
-        self.instants: set[Instant] | None = None
         self.replaced: Replaced | None = None
 
 
@@ -84,13 +79,8 @@ def transaction(*, checks_writer: bool = True) -> Iterator[None]:
                 connection.autocommit = True
 
 
-def note_instants() -> None:
-    """Keep with this batch which rows it changes, for the open feed: packed, about 6 bytes for each."""
-    _batch.instants = set()
-
-
 def note_replaced() -> None:
-    """Keep with this batch where assets were before and after it, for webhooks with EPCIS."""
+    """Keep with this batch which rows it changes, for the open feed and webhooks with EPCIS."""
     _batch.replaced = Replaced()
 
 
@@ -216,10 +206,6 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
     for track, at, _ in (*keys, *new_rows):
         _batch.more_rows[track] += 0
         _batch.days.add(at // clock.DAY)
-    if _batch.instants is not None:
-        _batch.instants.update((track, at) for track, at, _ in (*keys, *new_rows))
-        if len(_batch.instants) > MOST_INSTANTS:
-            _batch.instants = None
     if _batch.replaced is not None:
         new = {key: (source or 0, delay or 0) for key, (_, source, delay, *_) in new_rows.items()}
         _batch.replaced.add(keys, new, _origins({*keys, *new}))
@@ -298,11 +284,9 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
     connection = _begun()
     replaced = None if _batch.replaced is None else _batch.replaced.texts()
     counted = row_counts(_batch.counted)
-    effects = Effects(_batch.more_rows, counted, _batch.gone, sorted(_batch.days), _batch.instants, replaced)
+    effects = Effects(_batch.more_rows, counted, _batch.gone, sorted(_batch.days), replaced)
     more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
-    noted = [None if effects.instants is None else pack(sorted(effects.instants)), replaced]
-    while noted and noted[-1] is None:
-        noted.pop()
+    noted = [] if replaced is None else [None, None, replaced]  # earlier releases had other texts at these places
     _run(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) "
         "VALUES (%(site)s, %(base)s, %(done)s, %(horizon)s, %(effects)s) ON CONFLICT (site) DO UPDATE "
@@ -334,9 +318,8 @@ def committed(site_no: int) -> Committed | None:
             writers.check(writer)
         pool.commit(_begun())
     for base, done, horizon, (more, counts, gone, days, *noted), _ in rows:
-        changed, replaced = (*noted, None, None)[:2]
-        changed = None if changed is None else [(track, at) for track, at in unpack_rows(changed, 2)]
-        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed, replaced))
+        replaced = noted[2] if len(noted) > 2 else None
+        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, replaced))
     return None
 
 

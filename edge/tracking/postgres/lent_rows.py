@@ -174,14 +174,14 @@ def of_short_period(since: int, until: int, most: int) -> list[Row] | None:
 
 _OLDEST = f"""
 SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
-    SELECT * FROM stay WHERE track = t.no ORDER BY observed_at, seq LIMIT %(most)s
+    SELECT * FROM stay WHERE track = t.no AND observed_at > %(after)s ORDER BY observed_at, seq LIMIT %(most)s
 ) s
 """
 
 
-def oldest(tracks: Sequence[int], most: int) -> list[Row]:
-    """Return the oldest rows of each track."""
-    return fetch(_OLDEST, {"tracks": list(tracks), "most": most}) if tracks else []
+def oldest(tracks: Sequence[int], most: int, after: int = EARLIEST) -> list[Row]:
+    """Return the first rows of each track that began after a moment."""
+    return fetch(_OLDEST, {"tracks": list(tracks), "most": most, "after": after}) if tracks else []
 
 
 _WITHIN = f"""
@@ -217,17 +217,6 @@ def around(instants: Sequence[Sequence[int]]) -> list[Row]:
     if not instants:
         return []
     return fetch(_AROUND, {"tracks": [track for track, _ in instants], "times": [at for _, at in instants]})
-
-
-_AFTER_MOMENT = f"""
-SELECT {_COLUMNS} FROM stay s WHERE track = ANY(%(tracks)s) AND observed_at > %(at)s
-ORDER BY observed_at, track, seq LIMIT %(limit)s
-"""
-
-
-def after_moment(tracks: Sequence[int], at: int, limit: int) -> list[Row]:
-    """Return the first rows of these tracks that began after a moment."""
-    return fetch(_AFTER_MOMENT, {"tracks": list(tracks), "at": at, "limit": limit})
 
 
 _LASTING = """

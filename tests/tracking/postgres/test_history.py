@@ -14,7 +14,7 @@ from edge.errors import Conflict, HistoryUnavailable, SetupError
 from edge.memory_budget import WORK
 from edge.operations.doctor.findings import Finding, Subject
 from edge.operations.doctor.sync import history_database
-from edge.tracking import deletion, exports, flows, history_choice, history_engine, past, past_board, report, stays
+from edge.tracking import deletion, exports, flows, history_engine, past, past_board, report, stays
 from edge.tracking.past import PastFilter
 from edge.tracking.positions import record
 from edge.tracking.postgres import lent_rows, pool
@@ -156,13 +156,13 @@ def test_an_engine_without_the_stays_is_refused_at_start(sites: list[SiteBox], p
     hub, url = sites[0].hub, postgres_server.new_url()
     with hub.in_use():
         with pytest.raises(SetupError, match="edge hub move-history"):
-            history_choice.use_engine(url)
+            history_engine.use_engine(url)
         move(hub, url)
         with pytest.raises(SetupError, match=r"Set hub\.history"):
-            history_choice.use_engine("")
-        history_choice.use_engine(url)
+            history_engine.use_engine("")
+        history_engine.use_engine(url)
     with sites[0].in_use(), pytest.raises(SetupError, match=r"own database has stays"):
-        history_choice.use_engine(url)
+        history_engine.use_engine(url)
 
 
 @pytest.mark.parametrize(

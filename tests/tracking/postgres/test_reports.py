@@ -21,8 +21,7 @@ from psycopg import errors
 from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.operations.files import hold
-from edge.tracking import history_labels
-from edge.tracking.postgres import schema
+from edge.tracking.postgres import labels, schema
 from tests.manual.documents import ROOT, blocks, marked
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 from tests.tracking.postgres.conftest import STAYS, two_sites
@@ -121,7 +120,7 @@ def reading(server: Server, sql: str) -> list[tuple[Any, ...]]:
 
 def refresh(hub: Hub) -> None:
     with hub.in_use():
-        history_labels.refresh(lambda _: False)
+        labels.refresh(lambda _: False)
 
 
 _EXPECTED = """

@@ -23,7 +23,7 @@ from edge.runtime.readiness import check_history
 from edge.sync import worker
 from edge.sync.sender import LinkError
 from edge.sync.store import hub_link, state
-from edge.tracking import deletion, history_choice, history_engine, history_labels, hub_marks
+from edge.tracking import deletion, history_engine, hub_marks
 from edge.tracking.postgres import batches, labels, pool, writers
 from edge.tracking.postgres.bounded import Connection
 from tests.manual.documents import marked
@@ -328,9 +328,9 @@ def test_commands_use_the_mark_of_the_service(hub: Hub) -> None:
         marks = hub_marks.known(hub.folder / hub_marks.FILE_NAME)
     history_engine.close()
     with hub.in_use():
-        history_engine.use(hub.history, history_choice.this_hub())
+        history_engine.use(hub.history, history_engine.this_hub())
         history_engine.check_reachable()
-        history_labels.refresh(lambda _: False)
+        labels.refresh(lambda _: False)
         assert hub_marks.known(hub.folder / hub_marks.FILE_NAME) == marks
         assert writers._mark == marks[-1]
 

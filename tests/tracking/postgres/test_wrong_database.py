@@ -11,7 +11,7 @@ from edge.cli import cli
 from edge.database.connection import close_database
 from edge.errors import Conflict, HistoryUnavailable
 from edge.sync.store import digests, remote_batches
-from edge.tracking import history_choice, history_engine
+from edge.tracking import history_engine
 from edge.tracking.postgres import pool
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_digests
 from tests.tracking.postgres.conftest import move
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 def use(url: str) -> None:
     """Use this database like the service."""
-    history_choice.use_engine(url)
+    history_engine.use_engine(url)
     history_engine.check_reachable()
 
 
@@ -53,7 +53,7 @@ def test_the_database_of_another_hub_is_left_alone(
     other = Hub(tmp_path / "other", "other")
     SiteBox(tmp_path / "MUC", "MUC", other).join()
     with other.in_use():
-        history_choice.use_engine(url)
+        history_engine.use_engine(url)
         with pytest.raises(HistoryUnavailable):
             remote_batches.settle_all()
         assert "of another hub" in history_engine.why_away()
