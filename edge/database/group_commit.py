@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from edge.database.connection import database, writing
@@ -23,16 +24,14 @@ _commit_lock = threading.Lock()
 _waiting: deque[_Work] = deque()
 
 
+@dataclass(slots=True)
 class _Work:
     """One request's write and its result."""
 
-    __slots__ = ("do", "error", "is_done", "result")
-
-    def __init__(self, do: Callable[[], Any]) -> None:
-        self.do = do
-        self.is_done = False
-        self.result: Any = None
-        self.error: Exception | None = None
+    do: Callable[[], Any]
+    is_done: bool = False
+    result: Any = None
+    error: Exception | None = None
 
 
 def write_in_group(do: Callable[[], Result]) -> Result:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from edge.database.page_file import (
@@ -276,14 +278,8 @@ class Coverage:
         """Return True if the key lies in a range that was read completely."""
         if not self._is_merged:
             self._merge()
-        low, high = 0, len(self._ranges)
-        while low < high:
-            middle = (low + high) // 2
-            if self._ranges[middle][0] < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low > 0 and key <= self._ranges[low - 1][1]
+        number = bisect_left(self._ranges, key, key=itemgetter(0))
+        return number > 0 and key <= self._ranges[number - 1][1]
 
     def _merge(self) -> None:
         merged: list[tuple[Key, Key]] = []

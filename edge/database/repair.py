@@ -8,6 +8,7 @@ were deleted.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import sqlite3
@@ -143,7 +144,6 @@ def _build(
 
 def _copy(fresh: sqlite3.Connection, tree: Tree, source: Source, coverage: Coverage, built: _Built) -> None:
     """Copy rows of the damaged file. With duplicate keys the first wins; the other is from a freed page."""
-    statements = _Statements(tree)
     for group in source.groups.get(tree.name, []):
         for page in source.forest.pages(group, is_whole=group in source.whole):
             if not source.forest.kinds[page.number]:
@@ -156,33 +156,21 @@ def _copy(fresh: sqlite3.Connection, tree: Tree, source: Source, coverage: Cover
                     continue
                 keys.append(tree.key(row))
                 try:
-                    statements.insert(fresh, row)
+                    _insert(fresh, tree, row)
                 except sqlite3.IntegrityError:
                     built.rejected[tree.name] += group in source.whole
             if is_sound and source.forest.is_leaf(page.number):
                 coverage.add_leaf(page, keys)
 
 
-class _Statements:
-    """Inserts for one table; rows older than a column end before it."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._by_length: dict[int, str] = {}
-
-    def insert(self, fresh: sqlite3.Connection, row: Row) -> None:
-        rowid, values = row
-        given = [value for value, column in zip(values, self._tree.columns, strict=False) if not column.is_generated]
-        if self._tree.rowid_column is not None:
-            given[self._tree.rowid_column] = rowid
-        fresh.execute(self._statement(len(values)), given)
-
-    def _statement(self, length: int) -> str:
-        if length not in self._by_length:
-            names = [column.name for column in self._tree.columns[:length] if not column.is_generated]
-            places = ", ".join("?" * len(names))
-            self._by_length[length] = f"INSERT INTO {self._tree.name} ({', '.join(names)}) VALUES ({places})"
-        return self._by_length[length]
+def _insert(fresh: sqlite3.Connection, tree: Tree, row: Row) -> None:
+    """Insert a row. One that is older than a column ends before it."""
+    rowid, values = row
+    given = {column.name: value for value, column in zip(values, tree.columns, strict=False) if not column.is_generated}
+    if tree.rowid_column is not None:
+        given[tree.columns[tree.rowid_column].name] = rowid
+    places = ", ".join("?" * len(given))
+    fresh.execute(f"INSERT INTO {tree.name} ({', '.join(given)}) VALUES ({places})", list(given.values()))
 
 
 def _fill(fresh: sqlite3.Connection, tree: Tree, copy: sqlite3.Connection, coverage: Coverage, built: _Built) -> None:
@@ -246,31 +234,20 @@ _MINTED = {"asset": re.compile(r"ASSET-([0-9]{4,18})"), "location": re.compile(r
 
 def _index_missing(fresh: sqlite3.Connection) -> None:
     """Index records without search text."""
+    fresh.create_function("casefold", 1, str.casefold)
+    fresh.create_function("folded", 3, lambda name, key, tags: folded_text(name, key, json.loads(tags)))
     fresh.execute("DELETE FROM searchable WHERE id NOT IN (SELECT id FROM asset UNION ALL SELECT id FROM location)")
     for kind in ("asset", "location"):
-        rows = fresh.execute(
-            "SELECT id, organization_id, is_active, valid_from, valid_to, deleted_at, name, external_key, description "
-            f"FROM {kind} WHERE id NOT IN (SELECT id FROM searchable)"
-        ).fetchall()
-        for id_, organization_id, is_active, valid_from, valid_to, deleted_at, name, key, description in rows:
-            tags = fresh.execute(
-                f"SELECT value FROM tag WHERE {kind}_id = ? AND deleted_at IS NULL ORDER BY id", (id_,)
-            )
-            text = folded_text(name, key, [value for (value,) in tags])
-            fresh.execute(
-                "INSERT INTO searchable VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    id_,
-                    organization_id,
-                    kind,
-                    is_active,
-                    valid_from,
-                    valid_to,
-                    deleted_at,
-                    text,
-                    (description or "").casefold(),
-                ),
-            )
+        fresh.execute(_INDEX.format(kind=kind))
+
+
+_INDEX = """
+    INSERT INTO searchable SELECT id, organization_id, '{kind}', is_active, valid_from, valid_to, deleted_at,
+        folded(name, external_key, (SELECT json_group_array(value) FROM (
+            SELECT value FROM tag WHERE {kind}_id = record.id AND deleted_at IS NULL ORDER BY id))),
+        casefold(ifnull(description, ''))
+    FROM {kind} AS record WHERE id NOT IN (SELECT id FROM searchable)
+"""
 
 
 def _optional_triggers(schema: int, forest: Forest, before: Forest | None) -> list[str]:

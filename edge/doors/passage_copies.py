@@ -41,8 +41,8 @@ class SentPassage(NamedTuple):
 def passages_to_send(organization_id: int, numbers: Collection[int]) -> list[SentPassage]:
     """Return the passages that still exist, by number."""
     rows = execute(
-        f"SELECT no, door_id, {_REF.format('asset_id')}, at, direction, confidence, inner_reads, outer_reads, since, "
-        "until, decided_at, revision FROM passage WHERE no IN (SELECT value FROM json_each(?)) "
+        f"SELECT no, door_id, {_REF.format('asset_id')}, {_VALUES} FROM passage "
+        "WHERE no IN (SELECT value FROM json_each(?)) "
         "AND organization_id = ? AND site_no IS NULL ORDER BY no",
         (json_text.text(sorted(numbers)), organization_id),
     )
@@ -153,8 +153,7 @@ def keep_passages(
         new,
     )
     execute_many(
-        "UPDATE passage SET door_id = ?, asset_id = ?, at = ?, direction = ?, confidence = ?, inner_reads = ?, "
-        "outer_reads = ?, since = ?, until = ?, decided_at = ?, revision = ? WHERE no = ?",
+        f"UPDATE passage SET (door_id, asset_id, {_VALUES}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE no = ?",
         changed,
     )
 

@@ -203,9 +203,9 @@ class DoorReads:
                     continue
             shown = _packed(reads[door_id], one)
             if before is None:
-                _insert(self._organizations[door_id], asset_id, new, now, shown)
+                execute(_INSERT, (*new, self._organizations[door_id], asset_id, now, shown))
             else:
-                _update(before.no, new, shown, is_other=before.direction != one.direction)
+                execute(_UPDATE, (*new, shown, before.direction != one.direction, before.no))
         for gone in stored:
             if not gone.is_final and gone.direction != Direction.WITHDRAWN and gone.door_id in self._organizations:
                 execute(_WITHDRAW, (Direction.WITHDRAWN, gone.no))
@@ -298,20 +298,12 @@ def _earlier(stored: Sequence[_Stored], door_id: int, one: Passage) -> _Stored |
     return min(near, key=lambda row: (abs(row.at - one.at), row.no), default=None)
 
 
-def _insert(organization_id: int, asset_id: int, new: tuple[int, ...], now: int, shown: bytes) -> None:
-    execute(
-        "INSERT INTO passage (organization_id, asset_id, door_id, at, direction, confidence, inner_reads, outer_reads, "
-        "since, until, decided_at, reads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (organization_id, asset_id, *new, now, shown),
-    )
-
-
-def _update(no: int, new: tuple[int, ...], shown: bytes, *, is_other: bool) -> None:
-    execute(
-        "UPDATE passage SET door_id = ?, at = ?, direction = ?, confidence = ?, inner_reads = ?, outer_reads = ?, "
-        "since = ?, until = ?, reads = ?, revision = revision + ? WHERE no = ?",
-        (*new, shown, is_other, no),
-    )
+_DECISION = "door_id, at, direction, confidence, inner_reads, outer_reads, since, until"
+_INSERT = (
+    f"INSERT INTO passage ({_DECISION}, organization_id, asset_id, decided_at, reads) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_UPDATE = f"UPDATE passage SET ({_DECISION}, reads) = (?, ?, ?, ?, ?, ?, ?, ?, ?), revision = revision + ? WHERE no = ?"
 
 
 def _visitors(door_id: int, window: int) -> dict[int, list[DoorRead]]:

@@ -438,8 +438,8 @@ def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> li
     ).fetchall()
 
 
-_INSERT = (
-    "INSERT OR REPLACE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
+INSERT = (
+    "INSERT OR {} INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _DELETE = "DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?"
@@ -454,7 +454,7 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
     """
     execute_many(_DELETE, gone)
     execute_many(f"{_DELETE} AND source_no <> ?", [(*key, values[1]) for key, values in new_rows.items()])
-    execute_many(_INSERT, [(*key, *values) for key, values in new_rows.items()])
+    execute_many(INSERT.format("REPLACE"), [(*key, *values) for key, values in new_rows.items()])
 
 
 @history_engine.of_engine

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from edge import clock
 from edge.database.connection import column, execute, reading, scalar
@@ -249,16 +248,12 @@ LEFT JOIN source s ON s.no = b.source_no
 def sightings(asset_ids: Collection[int]) -> dict[int, Sighting]:
     """Return the newest sighting of each of these assets that has one."""
     chosen = json.dumps(list(asset_ids))
-    rows = None
-    with suppress(HistoryUnavailable), history_engine.lending(lambda: _newest_two(chosen)):
-        rows = execute(_SIGHTINGS, (chosen, Quality.UNTRUSTED)).fetchall()
-    if rows is None:
+    try:
+        with history_engine.lending(lambda: history_engine.lent_rows.newest(_newest_tracks(chosen), 2)):
+            rows = execute(_SIGHTINGS, (chosen, Quality.UNTRUSTED)).fetchall()
+    except HistoryUnavailable:
         rows = execute(_SIGHTINGS, (chosen, Quality.UNTRUSTED)).fetchall()
     return {asset_id: Sighting(*columns) for asset_id, *columns in rows}
-
-
-def _newest_two(asset_ids: str) -> Iterable[tuple[Any, ...]]:
-    return history_engine.lent_rows.newest(_newest_tracks(asset_ids), 2)
 
 
 def _newest_tracks(asset_ids: str) -> list[int]:

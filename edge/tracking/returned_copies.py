@@ -8,7 +8,7 @@ from typing import Any
 
 from edge.database.connection import execute, execute_many
 from edge.tracking import history_engine
-from edge.tracking.copies import VALUES, Key, StayColumns, TrackColumns, recount, site_tracks, update_tracks
+from edge.tracking.copies import INSERT, VALUES, Key, StayColumns, TrackColumns, recount, site_tracks, update_tracks
 
 
 def last_track(site_no: int) -> int:
@@ -105,13 +105,7 @@ def recover_position(no: int, values: tuple[int, ...]) -> None:
     update_tracks([(*values, no)])
 
 
-_INSERT = (
-    "INSERT OR IGNORE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
 def recover_rows(rows: Sequence[tuple[int | None, ...]]) -> None:
     """Add the missing ones of these rows. A row without a track or a source is left out."""
-    execute_many(_INSERT, rows)
+    execute_many(INSERT.format("IGNORE"), rows)
     recount({row[0] for row in rows if row[0] is not None})
