@@ -59,7 +59,7 @@ def everything(hub: Hub) -> dict[str, Any]:
 
 def finding(url: str) -> Finding:
     """Return the finding of the doctor, which runs as a process of its own and chooses the engine itself."""
-    return history_database(cast(Subject, SimpleNamespace(history_url=url)))
+    return history_database(cast(Subject, SimpleNamespace(config=SimpleNamespace(hub_history=url))))
 
 
 def test_a_move_at_the_first_moment_of_a_period_counts_in_both_engines(

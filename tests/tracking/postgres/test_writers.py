@@ -155,7 +155,8 @@ def test_all_three_places_tell_the_command_after_the_files_were_copied_back(
 
 def examined(box: Hub | SiteBox) -> doctor.Subject:
     (box.folder / doctor.SECRET).touch()
-    values = SimpleNamespace(data_dir=box.folder, history_url=box.history if isinstance(box, Hub) else "")
+    config = SimpleNamespace(hub_history=box.history if isinstance(box, Hub) else "")
+    values = SimpleNamespace(data_dir=box.folder, config=config)
     return cast("doctor.Subject", values)
 
 
