@@ -1,4 +1,4 @@
-"""Scans by people: record, repeat and undo.
+"""Scans by people: record, repeat, undo, and attach the code of a waiting one to an asset.
 
 The device assigns an id to each scan. A row in `handheld_scan` stores the id and the outcome, so a repeated scan gets
 the first answer again and is recorded once.
@@ -16,10 +16,12 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, insert, writing
+from edge.errors import Conflict, NotFound
 from edge.handhelds import loads
 from edge.readers import unknown_tags
-from edge.records import gs1, lookup, tags
+from edge.records import assets, gs1, lookup, tags
 from edge.records.lookup import RecordRef
+from edge.records.tags import NewTag
 from edge.texts import N_
 from edge.tracking import board, carriers, late_reads, positions, report, shown_positions
 from edge.tracking.stays import Quality, Scan
@@ -358,3 +360,28 @@ def _is_live_location(organization_id: int, location_id: int) -> bool | None:
     sql = "SELECT deleted_at IS NULL FROM location WHERE id = ? AND organization_id = ?"
     row = execute(sql, (location_id, organization_id)).fetchone()
     return bool(row[0]) if row else None
+
+
+def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
+    """Attach the unknown code of a waiting scan to an asset as a tag, and record the scan for the asset.
+
+    Raises NotFound, and Conflict if the code has since been assigned to something else.
+    """
+    with acting(actor):
+        scan = stored(scan_id)
+        if scan is None or scan.organization_id != actor.organization_id:
+            raise NotFound(N_("This scan is no longer waiting"))
+        owner = lookup.by_code(actor.organization_id, scan.code)
+        was = None
+        if owner is None:
+            was = board.whereabouts(actor.organization_id, asset_id)
+            assets.attach_tag(actor, asset_id, NewTag(guess_type(scan.code), scan.code))
+        elif owner.id != asset_id:
+            raise Conflict(N_("This code has since been assigned to something else"))
+        return stored_answer(actor, stored(scan_id) or scan)._replace(was=was)
+
+
+def attach_to_new_asset(actor: Actor, scan_id: str, name: str) -> Answer:
+    """Create an asset and attach the code to it in one transaction. Raises NotFound, Conflict."""
+    with acting(actor):
+        return attach(actor, scan_id, assets.create(actor, name=name).id)

@@ -21,9 +21,8 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from edge.labels.fonts import east_asian_font
 from edge.labels.label_content import MARGIN, Code, Label, code_128_module, wrap
-from edge.labels.papers import Paper
+from edge.labels.papers import Paper, east_asian_font
 
 NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, tried in this order
 KEY_SIZES = (11, 10, 9, 8, 7, 6, 5, 4)

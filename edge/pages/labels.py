@@ -10,10 +10,9 @@ from flask import Response, abort, make_response, redirect, render_template, req
 from markupsafe import Markup
 
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
-from edge.labels import printer, printers
-from edge.labels.fonts import EAST_ASIAN_PACKAGE, east_asian_font
+from edge.labels import printers
 from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_font
-from edge.labels.papers import DEFAULT_PAPER, PAPERS
+from edge.labels.papers import DEFAULT_PAPER, EAST_ASIAN_PACKAGE, PAPERS, east_asian_font
 from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
 from edge.outbound import check_host
@@ -187,7 +186,7 @@ def print_test_label() -> Answer:
 
 
 def _send(to: LabelPrinter, document: bytes) -> None:
-    printer.send(to.address, document, services().config.labels_printer_ports)
+    printers.send(to.address, document, services().config.labels_printer_ports)
 
 
 def _labels() -> list[Label]:
@@ -275,12 +274,12 @@ def _entered_printer() -> LabelPrinter | None:
     if not address:
         return None
     host, separator, port = address.rpartition(":")
-    host, port = (host, port) if separator else (address, str(printer.PORT))
+    host, port = (host, port) if separator else (address, str(printers.PORT))
     is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
     if not (is_host and host.isascii() and port.isascii() and port.isdigit()):
         raise Invalid.one("address", "invalid_value", N_("Enter an address like 192.168.1.50 or 192.168.1.50:9100"))
-    printer.check_port(int(port[:6]), services().config.labels_printer_ports)
-    check_host("address", host, printer.NETWORK)
+    printers.check_port(int(port[:6]), services().config.labels_printer_ports)
+    check_host("address", host, printers.NETWORK)
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
         raise Invalid.one("paper", "invalid_value", N_("Choose one from the list"))

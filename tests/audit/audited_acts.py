@@ -18,7 +18,7 @@ from edge.epcis import places
 from edge.epcis.places import Place
 from edge.events import destinations
 from edge.expected_lists import expected_lists
-from edge.handhelds import attach, stock_takes
+from edge.handhelds import scans, stock_takes
 from edge.labels import printers
 from edge.labels.printers import LabelPrinter
 from edge.muster import musters, plans
@@ -296,11 +296,11 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "locations.detach_tag": (
         lambda on: locations.detach_tag(on.ada, on.location.id, on.location.tags[0].id), "tag.detached", "Dock (D-1)",
     ),
-    "attach.attach": (
-        lambda on: (park(on), attach.attach(on.ada, "scan-1", on.asset.id)), "tag.attached", "Pallet (A-1)",
+    "scans.attach": (
+        lambda on: (park(on), scans.attach(on.ada, "scan-1", on.asset.id)), "tag.attached", "Pallet (A-1)",
     ),
-    "attach.attach_to_new_asset": (
-        lambda on: (park(on), attach.attach_to_new_asset(on.ada, "scan-1", "Cage")), "tag.attached",
+    "scans.attach_to_new_asset": (
+        lambda on: (park(on), scans.attach_to_new_asset(on.ada, "scan-1", "Cage")), "tag.attached",
         "Cage (ASSET-0001)",
     ),
     "scans.undo": (undo, "scan.undone", "Pallet (A-1)"),

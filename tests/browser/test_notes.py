@@ -56,7 +56,7 @@ def test_a_note_a_photo_and_a_label_wait_for_the_connection(
     scan_page: ScanPage, site: Site, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[str] = []
-    monkeypatch.setattr("edge.labels.printer.send", lambda address, *_: printed.append(address))
+    monkeypatch.setattr("edge.labels.printers.send", lambda address, *_: printed.append(address))
     hall = execute("SELECT id FROM location WHERE external_key = 'HALL-1'").fetchone()[0]
     printers.set_printer(shell(site.organization_id), LabelPrinter("10.0.0.2:9100", "roll-102x51", 8), hall)
     page = scan_page(viewport=SMALL, expected=BROKEN)

@@ -14,7 +14,7 @@ import segno
 import zxingcpp
 
 from edge.errors import Invalid, Unavailable
-from edge.labels import fonts, pdf, printer, zpl
+from edge.labels import papers, pdf, printers, zpl
 from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_font, wrap
 from edge.labels.papers import PAPERS, Paper
 from edge.labels.pdf import labels_pdf
@@ -65,7 +65,7 @@ def test_characters_without_a_font_become_one_square_each(monkeypatch: pytest.Mo
     label = Label("栈板 Łódź 👩🏽‍🔧🚚", "ASSET-1", "http://e/a/1")
     document = labels_pdf([label], PAPERS["avery-l7163"], Code.QR)
     shown = pypdfium2.PdfDocument(document)[0].get_textpage().get_text_range()
-    assert shown.count(pdf.PLACEHOLDER) == (2 + 3 if fonts.east_asian_font() is None else 3)
+    assert shown.count(pdf.PLACEHOLDER) == (2 + 3 if papers.east_asian_font() is None else 3)
     assert "Łódź" in shown
     monkeypatch.setattr(pdf, "_has", lambda font, letter: (font == pdf._EAST_ASIAN_FONT) == (letter >= "\u2e80"))
     pdf._parts.cache_clear()
@@ -176,10 +176,10 @@ def test_bars_that_a_printer_cannot_make_fine_enough_are_refused() -> None:
 
 
 def test_an_unreachable_printer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printer, "NETWORK", Network.LOOPBACK)
+    monkeypatch.setattr(printers, "NETWORK", Network.LOOPBACK)
     port = free_port()
     with pytest.raises(Unavailable, match="does not respond"):
-        printer.send(f"127.0.0.1:{port}", b"^XA^XZ", [str(port)])
+        printers.send(f"127.0.0.1:{port}", b"^XA^XZ", [str(port)])
 
 
 def test_a_printer_that_is_off_occupies_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,17 +192,17 @@ def test_a_printer_that_is_off_occupies_one_thread(monkeypatch: pytest.MonkeyPat
         raise OSError("no response")
 
     monkeypatch.setattr("edge.outbound.connect", connect)
-    monkeypatch.setattr(printer, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(printers, "WAIT_SECONDS", 0.05)
     with ThreadPoolExecutor() as others:
-        first = others.submit(printer.send, "10.9.9.9:9100", b"^XA^XZ", ["9100"])
+        first = others.submit(printers.send, "10.9.9.9:9100", b"^XA^XZ", ["9100"])
         begun.wait(60)
         with pytest.raises(Unavailable, match="is busy or off"):
-            printer.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
+            printers.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
         is_over.set()
         with pytest.raises(Unavailable, match="does not respond"):
             first.result()
         with pytest.raises(Unavailable, match="does not respond"):
-            printer.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
+            printers.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
 
 
 @pytest.mark.parametrize("text", ["x" * 255, "Pallet 71", "W W" * 85, "a " * 127, "Euro pallet, blue, " * 13])

@@ -15,7 +15,7 @@ from flask import Flask
 from edge.audit.actors import shell
 from edge.fair_turns import Turn
 from edge.labels import pdf, printers, zpl
-from edge.labels import printer as network_printer
+from edge.labels import printers as network_printer
 from edge.labels.label_content import Code, Label
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.printers import LabelPrinter

@@ -13,7 +13,7 @@ from edge import clock
 from edge.audit.actors import Actor, on_behalf_of
 from edge.database.sliced_writing import write_in_slices
 from edge.errors import EdgeError, HistoryUnavailable
-from edge.handhelds import attach, device_copy, scans, stock_takes
+from edge.handhelds import device_copy, scans, stock_takes
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.memory_budget import WORK
 from edge.pages import cookies, record_links
@@ -211,9 +211,9 @@ def scan_attach() -> tuple[Response, int] | Response:
     scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
     try:
         if SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
-            answer = attach.attach_to_new_asset(actor(), scan_id, _asset_name(name.strip()))
+            answer = scans.attach_to_new_asset(actor(), scan_id, _asset_name(name.strip()))
         elif SCAN_ID.fullmatch(scan_id) and is_id(asset_id):
-            answer = attach.attach(actor(), scan_id, asset_id)
+            answer = scans.attach(actor(), scan_id, asset_id)
         else:
             abort(400, "id, and asset or name")
     except EdgeError as error:

@@ -1,21 +1,22 @@
-"""Sign-in with optional second factor, sign-out, and the account page."""
+"""Sign-in with optional second factor, sign-out, the account page, and the choice of a language."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, g, jsonify, make_response, redirect, render_template, request
+from flask import Response, abort, g, jsonify, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
 from edge.pages import cookies, kept_forms
-from edge.pages.forms import Errors, whole
+from edge.pages.forms import Errors, json_object, whole
 from edge.pages.guard import (
     Answer,
     actor,
     address,
     current_session,
     device,
+    is_own_path,
     next_path,
     organization_id,
     public,
@@ -23,6 +24,7 @@ from edge.pages.guard import (
     wants_json,
 )
 from edge.pages.notices import done
+from edge.pages.translation import LANGUAGES
 from edge.people import passwords, people, second_factors, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
@@ -196,3 +198,19 @@ def _refused(answer: sessions.Refused) -> Response:
         return response
     is_next_step = not answer.reason and (answer.is_pin_missing or answer.challenge)
     return make_response(_page(answer), 200 if is_next_step else 403)
+
+
+@public.post("/language")
+def choose_language() -> Answer:
+    """Save the language of the signed-in person, or of this device without a session."""
+    entered = json_object() if request.is_json else request.form
+    code = entered.get("language")
+    if not isinstance(code, str) or code not in LANGUAGES:
+        abort(400, "language: one of " + ", ".join(LANGUAGES))
+    back = request.values.get("next", "")
+    response = jsonify(language=code) if wants_json() else redirect(back if is_own_path(back) else "/", 303)
+    if g.session is not None:
+        people.update_person(actor(), g.session.person_id, language=code)
+    else:
+        cookies.write(response, cookies.LANGUAGE, code, cookies.LONGEST_SECONDS)
+    return response

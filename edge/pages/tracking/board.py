@@ -1,20 +1,20 @@
-"""The start page: all assets with location, time there, and last seen."""
+"""The start page: all assets with location, time there, and last seen, in the columns chosen on this device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from flask import Response, render_template, request
+from flask import Response, redirect, render_template, request
 from werkzeug.datastructures import MultiDict
 
 from edge.database.lists import Page
+from edge.pages import cookies
 from edge.pages.forms import search_text, whole
-from edge.pages.guard import organization_id, viewers
+from edge.pages.guard import Answer, is_own_path, organization_id, viewers
 from edge.pages.paging import Heading, heading, offset_asked, pager
 from edge.pages.polling import fragment
-from edge.pages.tracking.board_columns import COLUMNS, chosen_columns, query_of_file
 from edge.pages.translation import gettext
 from edge.readers.first_steps import first_steps
 from edge.records import loans
@@ -45,6 +45,18 @@ SHOWS = {
     "overdue": N_("Overdue assets"),
     "retired": N_("Retired assets"),
 }
+
+# The name is always shown.
+COLUMNS = {
+    "key": N_("Key"),
+    "location": N_("Location"),
+    "area": N_("Area"),
+    "since": N_("There for"),
+    "seen": N_("Not seen for"),
+    "borrower": N_("Borrower"),
+}
+USUAL = ("key", "location", "since", "seen")
+_SEPARATOR = "."  # needs no quotes in a cookie
 
 HEADINGS = {"name": N_("Asset")} | {name: title for name, title in COLUMNS.items() if name in SORTS}
 ORDERS = {
@@ -161,3 +173,39 @@ def _pager(query: BoardFilter) -> dict[str, object]:
 
 def _heading(query: BoardFilter, sort: str) -> Heading:
     return heading(gettext(HEADINGS[sort]), sort, query.sort, lambda by: "/?" + board_query(query._replace(sort=by)))
+
+
+@viewers.post("/board/columns")
+def choose_columns() -> Answer:
+    """Save the columns for this device."""
+    back = request.form.get("next", "")
+    response = redirect(back if is_own_path(back) else "/", 303)
+    chosen = _known(request.form.getlist("column"))
+    if chosen == USUAL:
+        cookies.delete(response, cookies.COLUMNS)
+    else:
+        cookies.write(response, cookies.COLUMNS, _SEPARATOR.join(("name", *chosen)), cookies.LONGEST_SECONDS)
+    return response
+
+
+def chosen_columns() -> tuple[str, ...]:
+    """Return the columns to show on this device."""
+    saved = cookies.read(cookies.COLUMNS)
+    return _known(saved.split(_SEPARATOR)) if saved else USUAL
+
+
+def columns_of_file() -> tuple[str, ...] | None:
+    """Return the columns that the query asks for, or None without any."""
+    asked = request.args.get("columns")
+    return None if asked is None else _known(asked.split(_SEPARATOR))
+
+
+def query_of_file() -> dict[str, str]:
+    """Return the query for `columns_of_file` with the columns of this device, nothing with the usual ones."""
+    chosen = chosen_columns()
+    return {} if chosen == USUAL else {"columns": _SEPARATOR.join(("name", *chosen))}
+
+
+def _known(names: Iterable[str]) -> tuple[str, ...]:
+    given = set(names)
+    return tuple(name for name in COLUMNS if name in given)

@@ -15,8 +15,7 @@ from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
 from edge.pages.guard import Answer, administrators, editors, organization_id, viewers
-from edge.pages.tracking.board import board_filter
-from edge.pages.tracking.board_columns import columns_of_file
+from edge.pages.tracking.board import board_filter, columns_of_file
 from edge.pages.tracking.past import past_filter
 from edge.readers import ledger, reader_table
 from edge.records import record_export

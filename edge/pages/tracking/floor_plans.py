@@ -1,4 +1,4 @@
-"""Floor plans: live counts, search, and an editor for the shapes of locations."""
+"""Floor plans: live counts, search, an editor for the shapes of locations, and the path of an asset on a day."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from flask import Response, jsonify, redirect, render_template, request
 from edge import clock
 from edge.errors import Invalid, NotFound
 from edge.pages.actions import add_action
+from edge.pages.dates import requested_days
 from edge.pages.forms import Errors, is_id, json_object, search_text, whole
 from edge.pages.guard import MAX_UPLOAD, Answer, actor, editors, has_role, organization_id, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
-from edge.records import locations
+from edge.records import assets, locations
 from edge.texts import N_, fill
-from edge.tracking import board, floor_plans, location_board
+from edge.tracking import board, floor_plans, location_board, past
 from edge.tracking.board import BoardFilter, BoardRow
 from edge.tracking.floor_plans import Plan, Point, Shape
 from edge.tracking.location_board import Branch
@@ -227,3 +228,28 @@ def nearest(location_id: int | None, drawn: set[int], branches: Mapping[int, Bra
         branch = branches.get(location_id)
         location_id = branch.parent_id if branch else None
     return location_id
+
+
+@viewers.get("/assets/<int:asset_id>/trail", manual="office#floor-plans")
+def show_trail(asset_id: int) -> str:
+    asset = assets.get_any(organization_id(), asset_id)
+    days = requested_days(1, 1)
+    end = days.edges()[-1]
+    stays = past.stays(organization_id(), asset_id, since=days.since, until=end).rows
+    tree = location_board.tree(organization_id())
+    branches = {branch.id: branch for branch in tree}
+    seen_at = {stay.location_id for stay in stays}
+    above = {step.id for location_id in seen_at for step in location_board.way_to(tree, location_id)}
+    plans = floor_plans.plans_of(organization_id(), [*above])
+    values: dict[str, Any] = {"plan": None, "spots": [], "steps": []}
+    if plans:
+        plan, shapes = floor_plans.whole_plan(organization_id(), plans[0])
+        drawn = {shape.location_id for shape in shapes}
+        spots = {shape.location_id: spot_of(plan, shape, branches[shape.location_id], False) for shape in shapes}
+        steps = []
+        for stay in stays:
+            shape = nearest(stay.location_id, drawn, branches)
+            if shape is not None:
+                steps.append((max(stay.observed_at, days.since), stay.until, spots[shape], stay))
+        values = {"plan": plan, "spots": list(spots.values()), "steps": steps}
+    return render_template("tracking/trail.html", asset=asset, days=days, until=end, stays=stays, **values)

@@ -21,7 +21,6 @@ from edge.doors import doors, passage_report
 from edge.doors.passage_rule import Direction
 from edge.errors import NotFound, Unavailable
 from edge.expected_lists import expected_lists
-from edge.expected_lists.expected_lists import State
 from edge.muster import musters
 from edge.muster.musters import Muster
 from edge.muster.whereabouts import Person
@@ -66,12 +65,6 @@ DIRECTIONS = {
 Screen = Callable[[Wall], Response]
 
 
-class AlertLine(NamedTuple):
-    no: int
-    text: str
-    at: int
-
-
 class MusterCount(NamedTuple):
     """An open muster. `people`: the missing ones, only if walls may show people."""
 
@@ -80,17 +73,6 @@ class MusterCount(NamedTuple):
     safe: int
     people: list[Person]
     offline: list[str]
-
-
-class ListCount(NamedTuple):
-    """An open expected list with its counts, and the first lines of each result."""
-
-    id: int
-    name: str
-    place: str
-    direction: int | None
-    counts: dict[str, int]
-    lines: dict[str, list[str]]
 
 
 def _of_wall(screen: Screen) -> Callable[[str], Response]:
@@ -186,11 +168,11 @@ def _values(wall: Wall) -> dict[str, Any]:
         "wall": wall,
         "address": f"/w/{_code()}",
         "Shows": Shows,
+        "most_lines": MOST_LINES,
         "build": services().version,
         "musters": _musters(wall),
         "alerts": [
-            AlertLine(alert.no, sentence(alert), alert.occurred_at)
-            for alert in alerts.list_alerts(wall.organization_id, AlertFilter(), newest)
+            (alert, sentence(alert)) for alert in alerts.list_alerts(wall.organization_id, AlertFilter(), newest)
         ],
         "alerts_total": alerts.count_alerts(wall.organization_id, AlertFilter()),
         **(shown(wall) if shown else {}),
@@ -234,7 +216,7 @@ def _door(wall: Wall) -> dict[str, Any]:
         "today": today or passage_report.Totals(0, 0, 0, 0),
         "passages": passage_report.passages_of_door(door.organization_id, door.id, MOST_PASSAGES),
         "directions": DIRECTIONS,
-        "lists": _counts(expected_lists.states_at_door(door.organization_id, door.id)),
+        "lists": expected_lists.states_at_door(door.organization_id, door.id),
     }
 
 
@@ -254,26 +236,4 @@ def drawn(organization_id: int, location_id: int) -> tuple[Plan, list[Spot]]:
 def _lists(wall: Wall) -> dict[str, Any]:
     started = [one for one in expected_lists.open_lists(wall.organization_id) if one.is_open]
     states = [expected_lists.find_state(wall.organization_id, one.id) for one in started[:MOST_LISTS]]
-    return {"lists": _counts(states), "more_lists": len(started) - len(states)}
-
-
-def _counts(states: list[State]) -> list[ListCount]:
-    return [
-        ListCount(
-            state.one.id,
-            state.one.name,
-            state.one.place,
-            state.one.direction,
-            {**{result: state.count(result) for result in ("ticked", *_OPEN)}, "expected": state.expected},
-            {
-                result: [f"{line.name}: {line.other}" if line.other else line.name for line in state.of(result)][
-                    :MOST_LINES
-                ]
-                for result in _OPEN
-            },
-        )
-        for state in states
-    ]
-
-
-_OPEN = ("wrong", "surplus", "missing")
+    return {"lists": states, "more_lists": len(started) - len(states)}

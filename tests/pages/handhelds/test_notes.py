@@ -249,7 +249,7 @@ def test_a_label_is_printed_once_on_the_nearest_printer(
     sign_in_as: SignIn, site: Site, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[str, bytes]] = []
-    monkeypatch.setattr("edge.labels.printer.send", lambda address, data, _: sent.append((address, data)))
+    monkeypatch.setattr("edge.labels.printers.send", lambda address, data, _: sent.append((address, data)))
     olga, admin = sign_in_as(Role.OPERATOR), sign_in_as(Role.ADMINISTRATOR)
 
     def print_at(location_id: object, no: int) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def test_a_label_does_not_wait_for_documents_that_others_draw(
     sign_in_as: SignIn, site: Site, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One viewer, also of another organization, could have kept all handhelds from printing."""
-    monkeypatch.setattr("edge.labels.printer.send", lambda *_: None)
+    monkeypatch.setattr("edge.labels.printers.send", lambda *_: None)
     printers.set_printer(shell(cast.acme), LabelPrinter("10.0.0.1:9100", "roll-102x51", 8))
     body = {"id": "label-number-77", "asset": site.pallet.id, "location": site.dock.id}
     with label_documents.DRAWING.turn(cast.rival, 0):

@@ -6,8 +6,7 @@ import { siteTime, stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { byName, withBelow } from "./locations.js";
 import * as queue from "./queue.js";
-import { exchange, follow, othersOf } from "./shared.js";
-import { ask, flush, post } from "./sync.js";
+import { ask, exchangeWork, flush, follow, othersOf, post } from "./sync.js";
 
 const COUNTING = ["queued", "recorded", "again"];
 const EMPTY = { ticked: [], missing: [], surplus: [], wrong: [], surplus_count: 0, wrong_count: 0 };
@@ -39,7 +38,7 @@ export const unsigned = async () => (await ask("/scan/expected-lists")).lists;
 
 /** Work with a list from now on; it is started if nobody has. */
 export async function choose({ id }) {
-  const state = await exchange(`/scan/expected-lists/${id}`, {}, { list: { id } });
+  const state = await exchangeWork(`/scan/expected-lists/${id}`, {}, { list: { id } });
   const made = stamp();
   if (!state.is_open) await queue.add({ id: newId(), act: "start_list", list: id, ...made });
   await keep({ ...EMPTY, ...state, since: state.is_open ? state.started_at : siteTime(made) });
@@ -49,7 +48,7 @@ export async function choose({ id }) {
 export const leave = () => keep(null);
 
 /** Report and fetch the state. A deleted list has ended, as one that was signed off. */
-const report = (id, more) => exchange(`/scan/expected-lists/${id}`, more).catch((error) => {
+const report = (id, more) => exchangeWork(`/scan/expected-lists/${id}`, more).catch((error) => {
   if (error.status === 404) return { is_signed: true };
   throw error;
 });

@@ -5,11 +5,10 @@ import { newId } from "./catch.js";
 import { catchUp, choose, groupsOf, leave, list, otherDevices, signOff, unsigned } from "./expected.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
-import { mayHold } from "./shared.js";
 import { anchor, button, choice, closeSheet, drawGroups, fill, message, openSheet, part, sheet } from "./sheets.js";
 import { say, showLocation } from "./show.js";
 import { askToSignOff, CALM } from "./signing.js";
-import { link } from "./sync.js";
+import { link, mayHold } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 

@@ -2,9 +2,8 @@
 
 import { ago } from "../times.js";
 import { siteNow } from "./clock.js";
-import { mayHold } from "./shared.js";
 import { button, message, openSheet, part, sheet } from "./sheets.js";
-import { link } from "./sync.js";
+import { link, mayHold } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 

@@ -6,9 +6,8 @@ import * as copy from "./copy.js";
 import { byName, withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as queue from "./queue.js";
-import { exchange, follow, othersOf } from "./shared.js";
 import { scanId } from "./sweeping.js";
-import { flush, recount } from "./sync.js";
+import { exchangeWork, flush, follow, othersOf, recount } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
@@ -55,7 +54,7 @@ export async function join({ id }) {
   await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [], devices });
 }
 
-const ask = (id, more, joined) => exchange(`/scan/stock-takes/${id}`, more, joined);
+const ask = (id, more, joined) => exchangeWork(`/scan/stock-takes/${id}`, more, joined);
 
 export const isStopped = () => Boolean(take && take.stopped);
 
