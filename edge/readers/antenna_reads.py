@@ -58,11 +58,25 @@ class AntennaActivity(NamedTuple):
     shared: Sequence[Shared]
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
+    """An antenna of a live reader, and the location where it reads."""
+
     reader_id: int
     reader_name: str
+    location_id: int
     location_name: str
+    port: int | None
     antenna: str
+
+
+def sources_of(organization_id: int) -> dict[int, Source]:
+    """Return the sources of recent reads by number."""
+    return {
+        no: Source(reader_id, reader_name, location_id, location_name, port, label(antenna_name, port))
+        for no, reader_id, reader_name, location_id, location_name, port, antenna_name in execute(
+            _SOURCES, (organization_id,)
+        )
+    }
 
 
 class _Tally:
@@ -86,8 +100,7 @@ def antenna_activity(organization_id: int, reader_id: int) -> AntennaActivity:
     now = clock.now()
     with reading():
         get_reader(organization_id, reader_id)
-        rows = execute(_SOURCES, (organization_id,))
-        sources = {no: _Source(id_, name, place, label(own, port)) for no, id_, name, place, own, port in rows}
+        sources = sources_of(organization_id)
         reads = list(islice(recent_reads.newest_first(now - LOOKED_BACK), MOST_READS))
         hidden = tracked_people.among({asset_id for asset_id, *_ in reads}) if are_people_hidden() else set()
         tallies: dict[int, _Tally] = {}
@@ -103,7 +116,7 @@ def antenna_activity(organization_id: int, reader_id: int) -> AntennaActivity:
     return AntennaActivity(seconds, antennas, _shared(own, sources, tallies))
 
 
-def _antenna(source: _Source, tally: _Tally, seconds: int) -> Antenna:
+def _antenna(source: Source, tally: _Tally, seconds: int) -> Antenna:
     strengths = tally.strengths
     return Antenna(
         source.antenna,
@@ -121,7 +134,7 @@ def _histogram(strengths: Sequence[float]) -> list[int]:
     return [counts[number] for number in range((STRONGEST - WEAKEST) // STEP)]
 
 
-def _shared(own: set[int], sources: dict[int, _Source], tallies: dict[int, _Tally]) -> list[Shared]:
+def _shared(own: set[int], sources: dict[int, Source], tallies: dict[int, _Tally]) -> list[Shared]:
     """Return pairs of antennas, most shared assets first. A pair of the reader's own antennas appears once."""
     pairs = []
     for no in own:
@@ -144,15 +157,15 @@ def _natural_order(label: str) -> list[tuple[str, int]]:
     return [(text, int(digits or 0)) for text, digits in re.findall("([^0-9]+|^)([0-9]*)", label)]
 
 
-def _name(source: _Source, is_own: bool) -> str:
+def _name(source: Source, is_own: bool) -> str:
     return (
         source.antenna if is_own else fill("%(reader)s, %(antenna)s", reader=source.reader_name, antenna=source.antenna)
     )
 
 
 _SOURCES = """
-SELECT s.no, r.id, r.name, l.name, n.name, s.port FROM source s
-JOIN reader r ON r.id = s.reader_id AND r.organization_id = s.organization_id
+SELECT s.no, r.id, r.name, l.id, l.name, s.port, n.name FROM source s
+JOIN reader r ON r.id = s.reader_id AND r.organization_id = s.organization_id AND r.deleted_at IS NULL
 JOIN location l ON l.id = s.location_id
 LEFT JOIN antenna_name n ON n.reader_id = s.reader_id AND n.port = s.port
 WHERE s.organization_id = ? AND s.site_no IS NULL

@@ -13,11 +13,11 @@ from statistics import median
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, reading
+from edge.database.connection import reading
+from edge.readers.antenna_reads import Source, sources_of
 from edge.readers.readers import get_reader
 from edge.texts import fill
 from edge.tracking import recent_reads, report
-from edge.tracking.antenna_names import label
 from edge.tracking.recent_reads import KEPT_FOR
 from edge.tracking.rssi_offsets import LARGEST, offsets_of
 
@@ -43,22 +43,13 @@ class Proposal(NamedTuple):
     tags: int
 
 
-class _Source(NamedTuple):
-    reader_id: int
-    port: int | None
-    location_id: int
-    reader_name: str
-    label: str
-
-
 def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
     """Return for each antenna of a reader the proposal with the most tags, if any. Raises NotFound."""
     since = clock.now() - KEPT_FOR
     with reading():
         get_reader(organization_id, reader_id)
         offsets = offsets_of(organization_id)
-        rows = execute(_SOURCES, (organization_id,))
-        sources = {no: _Source(id_, port, place, name, label(own, port)) for no, id_, port, place, name, own in rows}
+        sources = sources_of(organization_id)
         strengths: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for asset_id, _, source_no, rssi in islice(recent_reads.newest_first(since), MOST_READS):
             if rssi is not None and source_no in sources:
@@ -81,7 +72,7 @@ def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
 
 def _proposals_of(
     no: int,
-    sources: Mapping[int, _Source],
+    sources: Mapping[int, Source],
     usual: Mapping[int, Mapping[int, float]],
     here: Mapping[int, int],
     before: float,
@@ -100,8 +91,8 @@ def _proposals_of(
         if len(both) >= LEAST_TAGS and all(len(side) >= AT_EACH for side in sides):
             difference = sum(median(side) for side in sides) / 2
             decibels = max(-LARGEST, min(LARGEST, round((before - difference) * 2) / 2))
-            name = fill("%(reader)s, %(antenna)s", reader=other.reader_name, antenna=other.label)
-            yield Proposal(own.port, own.label, name, round(difference, 1), decibels, len(both))
+            name = fill("%(reader)s, %(antenna)s", reader=other.reader_name, antenna=other.antenna)
+            yield Proposal(own.port, own.antenna, name, round(difference, 1), decibels, len(both))
 
 
 def _usual(of_assets: Mapping[int, Sequence[float]], offset: float) -> dict[int, float]:
@@ -112,11 +103,3 @@ def _usual(of_assets: Mapping[int, Sequence[float]], offset: float) -> dict[int,
 def _is_still(read: Sequence[float]) -> bool:
     half = len(read) // 2
     return len(read) >= LEAST_READS and abs(median(read[:half]) - median(read[half:])) <= STILL
-
-
-_SOURCES = """
-SELECT s.no, r.id, s.port, s.location_id, r.name, n.name FROM source s
-JOIN reader r ON r.id = s.reader_id AND r.organization_id = s.organization_id AND r.deleted_at IS NULL
-LEFT JOIN antenna_name n ON n.reader_id = s.reader_id AND n.port = s.port
-WHERE s.organization_id = ? AND s.site_no IS NULL
-"""
