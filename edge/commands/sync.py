@@ -312,7 +312,7 @@ def verify(actor: Actor, wait: int, *, full: bool) -> None:
     stored digests, unless you give --full.
     """
     began = clock.now()
-    hub_link.steer(actor, "hub.verification_asked", is_verify_requested=FULL if full else 1)
+    hub_link.steer(actor, "hub.verification_asked", verify_wanted=FULL if full else 1)
     for _ in range(wait):
         here = _here()
         if here.verified_at and here.verified_at > began:

@@ -8,7 +8,9 @@ Decision record: web/manual/decisions/permuted-ids.md
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import Any
 
 from edge.database.connection import database, execute, writing
 
@@ -16,6 +18,9 @@ MAX_ID = 2**53 - 1
 _HALF_BITS = 27  # two halves make 54 bits, the smallest even width above 53
 _MASK = 2**_HALF_BITS - 1
 _ROUNDS = 6
+
+# Runs a statement: on this database or, with the method of a connection, on the file of a copy.
+Execute = Callable[..., Any]
 
 _id_keys: dict[str, bytes] = {}
 
@@ -41,6 +46,16 @@ def new_ids(count: int) -> list[int]:
     with writing():
         row = execute("UPDATE instance SET id_count = id_count + ? RETURNING id_count", (count,)).fetchone()
     return [permute(number, _id_key()) for number in range(row[0] - count + 1, row[0] + 1)]
+
+
+def skip_numbers(table: str, count: int, run: Execute = execute) -> None:
+    """Skip the next numbers of a table that numbers its rows by AUTOINCREMENT."""
+    run(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, 0 "
+        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)",  # it never had a row
+        (table,),
+    )
+    run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = ?", (count, table))
 
 
 def _id_key() -> bytes:

@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from edge import clock
-from edge.database.connection import execute, execute_many, reading, writing
+from edge.database.connection import column, execute, execute_many, reading, writing
 from edge.errors import Conflict, Corrupt
 from edge.records import gs1, search, tags
-from edge.records.search import Searchable
-from edge.records.tags import TagRow
 
 FORMAT = 3
 Record = dict[str, Any]
@@ -131,11 +129,10 @@ def finish() -> None:
     """Build the search index from the imported records."""
     for kind in _SEARCHED:
         newest = 0
-        while page := execute(_RECORDS.format(kind), (newest,)).fetchall():
-            newest = page[-1][1]
+        while ids := column(f"SELECT id FROM {kind} WHERE id > ? ORDER BY id LIMIT 500", (newest,)):
+            newest = ids[-1]
             with writing():
-                for organization_id, *row in page:
-                    search.index_record(kind, organization_id, Searchable(*row), _live_tags(kind, row[0]))
+                search.index_stored(kind, ids)
 
 
 def _check(table: str, record: Mapping[str, Any], known: Mapping[str, tuple[str, ...]]) -> None:
@@ -182,15 +179,4 @@ def _insert(batch: Iterable[tuple[str, Record]]) -> None:
                 raise Corrupt(f"A record of {table} cannot be imported: {error}") from error
 
 
-def _live_tags(kind: search.Kind, record_id: int) -> list[TagRow]:
-    rows = execute(
-        f"SELECT id, tag_type, value FROM tag WHERE {kind}_id = ? AND deleted_at IS NULL ORDER BY id", (record_id,)
-    )
-    return [TagRow(*row) for row in rows]
-
-
 _SEARCHED: tuple[search.Kind, ...] = ("asset", "location")
-_RECORDS = """
-    SELECT organization_id, id, external_key, name, description, is_active, valid_from, valid_to, deleted_at
-    FROM {} WHERE id > ? ORDER BY id LIMIT 500
-"""

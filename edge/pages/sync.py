@@ -223,7 +223,7 @@ def pause() -> Answer:
 
 
 _RESUME = partial(hub_link.steer, action="hub.resumed", paused_at=None)
-_VERIFY = partial(hub_link.steer, action="hub.verification_asked", is_verify_requested=1)
+_VERIFY = partial(hub_link.steer, action="hub.verification_asked", verify_wanted=1)
 add_action(administrators, "/sync/resume", _RESUME, "/sync", "resume")
 add_action(administrators, "/sync/verify", _VERIFY, "/sync", "verify")
 

@@ -6,6 +6,7 @@ than a trigram or have many matches scan the folded texts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -35,32 +36,36 @@ class Match(NamedTuple):
     values: dict[str, Any]
 
 
-class Searchable(NamedTuple):
-    """The fields of an asset or location that `index_record` needs. AssetRow and LocationRow have them too."""
-
-    id: int
-    external_key: str
-    name: str
-    description: str | None
-    is_active: int
-    valid_from: int
-    valid_to: int | None
-    deleted_at: int | None
+_INDEX = (
+    "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, valid_to, deleted_at, text, "
+    "description) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "organization_id = excluded.organization_id, is_active = excluded.is_active, "
+    "valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
+    "deleted_at = excluded.deleted_at, text = excluded.text, description = excluded.description"
+)
 
 
-def index_record(kind: Kind, organization_id: int, row: Any, tags: Sequence[TagRow]) -> None:
-    """Update the search index for a changed asset or location. Call in the transaction of the change."""
-    index_records(kind, organization_id, [(row, tags)])
+def index_stored(kind: Kind, ids: Iterable[int]) -> None:
+    """Update the search index for stored records and their live tags. Call in the transaction of the change."""
+    rows = execute(
+        "SELECT id, organization_id, is_active, valid_from, valid_to, deleted_at, name, external_key, description, "
+        f"(SELECT json_group_array(value) FROM tag WHERE {kind}_id = r.id AND tag.deleted_at IS NULL) "
+        f"FROM {kind} r WHERE id IN (SELECT value FROM json_each(?))",
+        (json_text.text(list(ids)),),
+    )
+    execute_many(
+        _INDEX,
+        [
+            (record_id, owner, kind, *shown, folded_text(name, key, json.loads(tags)), (description or "").casefold())
+            for record_id, owner, *shown, name, key, description, tags in rows
+        ],
+    )
 
 
 def index_records(kind: Kind, organization_id: int, records: Iterable[tuple[Any, Sequence[TagRow]]]) -> None:
     """Update the search index for many rows with their tags."""
     execute_many(
-        "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, valid_to, deleted_at, text, "
-        "description) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-        "organization_id = excluded.organization_id, is_active = excluded.is_active, "
-        "valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
-        "deleted_at = excluded.deleted_at, text = excluded.text, description = excluded.description",
+        _INDEX,
         (
             (
                 *(row.id, organization_id, kind, row.is_active, row.valid_from, row.valid_to, row.deleted_at),

@@ -343,7 +343,7 @@ class Sender:
             hub_link.continue_from(hub)
             if hub.acked_seq + 1 < change_log.oldest_kept():
                 change_feed.add_names(here.organization_id)
-                hub_link.update(is_verify_requested=max(here.is_verify_requested, 1))
+                hub_link.update(verify_wanted=max(here.verify_wanted, 1))
 
 
 def fetch_assets(here: Target, call: Call, numbers: list[int]) -> None:

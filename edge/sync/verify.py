@@ -35,7 +35,7 @@ from edge.texts import N_
 from edge.tracking import copies
 
 SAME = N_("Site and hub have the same history, records and passages.")
-FULL = 2  # value of `is_verify_requested` that computes all digests again
+FULL = 2  # value of `verify_wanted` that computes all digests again
 SLICE_DAYS = 14  # per nightly step with a hub that stores no digests
 SLICE_SECONDS = 5.0  # per nightly step
 MAX_DAYS = 50  # per round; the rest follows in the next
@@ -252,9 +252,7 @@ def repair(here: Target, differences: list[Difference]) -> str:
     """Resend the differences and return a summary for people."""
     sent, summary = _resend(here, differences)
     is_incomplete = sum(one.day is not None for one in differences) >= MAX_DAYS and sent
-    hub_link.update(
-        verified_at=clock.now(), verify_result=summary, is_verify_requested=int(is_incomplete), verify_from=None
-    )
+    hub_link.update(verified_at=clock.now(), verify_result=summary, verify_wanted=int(is_incomplete), verify_from=None)
     return summary
 
 
@@ -271,13 +269,13 @@ def next_slice(here: Target, call: Call) -> str:
     if is_last:
         differences += _compare_others(here, call)
     _, summary = _resend(here, differences)
-    count = len(differences) + (here.verify_differences if here.verify_from is not None else 0)
+    count = len(differences) + (here.verify_found if here.verify_from is not None else 0)
     if differences:
         hub_link.update(verify_result=summary)
     if not is_last:
-        hub_link.update(verify_from=begin, verify_differences=count)
+        hub_link.update(verify_from=begin, verify_found=count)
     else:
-        hub_link.update(verify_from=None, verify_differences=0, verified_at=clock.now())
+        hub_link.update(verify_from=None, verify_found=0, verified_at=clock.now())
         if not count:
             hub_link.update(verify_result=SAME)
     return summary if differences else ""

@@ -132,8 +132,8 @@ class SyncWorker(StandbyThread):
         if not sent.is_all:
             return sent.wait_seconds
         sender.pull()
-        if here.is_verify_requested and self._client:
-            is_full = here.is_verify_requested == verify.FULL
+        if here.verify_wanted and self._client:
+            is_full = here.verify_wanted == verify.FULL
             summary = verify.repair(here, verify.compare(here, self._client.call, is_full=is_full))
             log.info("Sync: %s", summary)
         elif self._client and verify.is_due(here) and (summary := verify.next_slice(here, self._client.call)):
@@ -175,7 +175,7 @@ class SyncWorker(StandbyThread):
             log.warning(
                 "More than %d changes wait for the hub; dropping the oldest, a comparison will resend them", MAX_FEED
             )
-            hub_link.update(is_verify_requested=1)
+            hub_link.update(verify_wanted=1)
             while change_log.trim(change_log.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
                 pass
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from edge.database.connection import column, execute, execute_many, find_scalar, scalar, writing
+from edge.database.ids import Execute, skip_numbers
 from edge.database.sliced_writing import ROWS_OF_STEP
 from edge.tracking import history_engine
 from edge.validation import json_text
@@ -159,17 +160,10 @@ FROM track t WHERE {0}
 # Track numbers that may have been used since a copy of the database was made.
 TRACK_LEAP = 1_000_000
 
-# Runs a statement: on this database or, with the method of a connection, on the file of a copy.
-Execute = Callable[..., Any]
-
 
 def skip_track_numbers(run: Execute) -> None:
     """Skip the track numbers that may have been used since the database was copied."""
-    run(
-        "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', 0 "
-        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')"  # there never was a track
-    )
-    run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'track'", (TRACK_LEAP,))
+    skip_numbers("track", TRACK_LEAP, run)
 
 
 def newest_read(run: Execute) -> int:
@@ -190,12 +184,8 @@ def read_positions(run: Execute) -> dict[int, int]:
 
 def reserve_tracks(last_track: int) -> None:
     """Skip track numbers that were used before, including some that the hub may not know."""
-    execute("DELETE FROM sqlite_sequence WHERE name = 'track' AND seq < ?", (last_track + TRACK_LEAP,))
-    execute(
-        "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', ? "
-        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')",
-        (last_track + TRACK_LEAP,),
-    )
+    skip_numbers("track", 0)
+    execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'track'", (last_track + TRACK_LEAP,))
 
 
 def own_tracks(organization_id: int) -> list[int]:

@@ -172,7 +172,7 @@ NOT_AUDITED = {
         "kinds.Kind", "connection.insert", "connection.update",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags",
         "import_drafts.prepare", "import_drafts.write", "dismissals.forget_tags",
-        "search.index_record", "search.index_records", "tagging.attach_all",
+        "search.index_records", "search.index_stored", "tagging.attach_all",
         "tagging.attach_prepared", "tags.add_prepared", "tags.prepare_all",
         "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",
         "unknown_tags.drop", "unknown_tags.forget", "pin_lockout.count_wrong_pin", "sites.end_key",

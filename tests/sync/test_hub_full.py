@@ -35,7 +35,7 @@ def test_a_full_hub_takes_reads_of_new_records_once_it_has_room(
     assert hub.rows(SEEN) == [("B-0",)]
     assert [row for row in ber.rows("SELECT what FROM set_aside") if row[0].startswith("change")] == []
     with ber.in_use():
-        hub_link.update(is_verify_requested=1)
+        hub_link.update(verify_wanted=1)
     ber.settle()
     company.assert_settled()
     assert len(hub.rows(SEEN)) == 2

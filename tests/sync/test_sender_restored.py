@@ -106,7 +106,7 @@ def test_a_hub_older_than_the_feed_is_filled_by_comparison(ber: SiteBox) -> None
     with ber.in_use():
         here = hub_link.find()
         assert here
-        assert here.is_verify_requested
+        assert here.verify_wanted
         assert "Sent again" in verify.repair(here, verify.compare(here, ber.call))
     ber.sync()
     assert_equal(ber)

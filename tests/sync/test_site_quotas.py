@@ -122,7 +122,7 @@ def test_what_a_site_adds_is_counted_once(company: Company) -> None:
     [(added,)] = company.hub.rows(ADDED)
     assert 200 * 200 < added < 200 * 2000
     with company.ber.in_use():
-        hub_link.update(is_verify_requested=1)
+        hub_link.update(verify_wanted=1)
     company.settle()
     assert company.hub.rows(ADDED)[0][0] <= added
 

@@ -308,7 +308,7 @@ class SiteBox(Box):
                 sender.pull()
                 here = hub_link.find()
                 assert here
-                if not here.is_verify_requested:
+                if not here.verify_wanted:
                     return
                 verify.repair(here, verify.compare(here, self.call))
         raise AssertionError("still not in sync")

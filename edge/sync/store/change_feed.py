@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from edge.database import change_log
 from edge.database.change_log import Change, Kind
 from edge.database.connection import column, execute, execute_many, writing
+from edge.database.ids import skip_numbers
 from edge.database.triggers import DIGESTS, Follower
 from edge.doors import passage_copies
 from edge.tracking import copies
@@ -73,11 +74,8 @@ def claim(after_seq: int) -> int | None:
     with writing():
         if change_log.newest_after(after_seq) != after_seq:
             return None
-        newest = change_log.newest()
-        execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'change'")
-        if change_log.newest() == newest:  # the table has never had a row
-            execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('change', ?)", (newest + 1,))
-        return newest + 1
+        skip_numbers("change", 1)
+        return change_log.newest()
 
 
 def newest_record() -> int:

@@ -12,7 +12,6 @@ from edge.database.lists import Page
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations, search, tagging, tags
 from edge.records.external_keys import moment, next_update
-from edge.records.tags import TagRow
 from edge.sync.store import mirrors, record_copies, sites
 from edge.sync.store.exchange import HUB
 from edge.texts import N_, fill
@@ -92,8 +91,8 @@ def merge(actor: Actor, site_no: int, remote_id: int) -> None:
             execute("SELECT record FROM conflict WHERE peer = ? AND remote_id = ?", (site_no, remote_id)).fetchone()[0]
         )
         kept = execute(
-            "SELECT id, external_key, name, description, is_active, valid_from, valid_to, deleted_at, updated_at "
-            "FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",
+            "SELECT external_key, name, updated_at FROM asset "
+            "WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",
             (conflict.local_id, actor.organization_id),
         ).fetchone()
         if conflict.kind != "asset" or kept is None:
@@ -101,14 +100,9 @@ def merge(actor: Actor, site_no: int, remote_id: int) -> None:
         _merge(actor.organization_id, conflict)
         for tag_type, value in record[11]:
             _add_tag(actor.organization_id, conflict.local_id, tag_type, value)
-        execute("UPDATE asset SET updated_at = ? WHERE id = ?", (next_update(kept[8]), conflict.local_id))
-        tag_rows = execute(
-            "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS NULL", (conflict.local_id,)
-        )
-        search.index_record(
-            "asset", actor.organization_id, search.Searchable(*kept[:8]), [TagRow(*tag) for tag in tag_rows]
-        )
-        subject = Subject("asset", conflict.local_id, f"{kept[2]} ({kept[1]})")
+        execute("UPDATE asset SET updated_at = ? WHERE id = ?", (next_update(kept[2]), conflict.local_id))
+        search.index_stored("asset", [conflict.local_id])
+        subject = Subject("asset", conflict.local_id, f"{kept[1]} ({kept[0]})")
         act.note("asset.merged", subject, {"site": conflict.site_code, "was_kept_at": conflict.home})
 
 

@@ -12,11 +12,11 @@ import secrets
 
 from edge import clock
 from edge.database.connection import execute, writing
+from edge.database.ids import Execute, skip_numbers
 from edge.errors import Conflict, Unavailable
 from edge.sync.store import change_feed
 from edge.sync.store.exchange import HubState
 from edge.tracking import copies
-from edge.tracking.copies import Execute
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,8 @@ def renew_epochs(run: Execute) -> None:
 
 
 def _skip_numbers(run: Execute) -> None:
-    copies.skip_track_numbers(run)
-    run(
-        "INSERT INTO sqlite_sequence (name, seq) SELECT 'change', 0 "
-        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'change')"  # the table has never had a row
-    )
-    run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'change'", (copies.TRACK_LEAP,))
+    for table in ("track", "change"):
+        skip_numbers(table, copies.TRACK_LEAP, run)
 
 
 def renew_epoch() -> None:

@@ -41,9 +41,9 @@ class Target(NamedTuple):
     horizon: int
     restored_from: int | None
     recovering: str | None
-    is_verify_requested: int
+    verify_wanted: int
     verify_from: int | None
-    verify_differences: int
+    verify_found: int
     verified_at: int | None
     verify_result: str | None
     master_seq: int
@@ -85,17 +85,9 @@ class Target(NamedTuple):
         return self.code in (hub.code, *hub.former_codes) or hub.epoch in (self.epoch, *self.former)
 
 
-# Columns with another name than their field.
-_COLUMNS = {
-    "is_verify_requested": "verify_wanted",
-    "verify_differences": "verify_found",
-}
-
-
 def find() -> Target | None:
     """Return the connection to the hub, or None without sync."""
-    columns = ", ".join(_COLUMNS.get(name, name) for name in Target._fields)
-    row = execute(f"SELECT {columns} FROM target").fetchone()
+    row = execute(f"SELECT {', '.join(Target._fields)} FROM target").fetchone()
     return Target(*row) if row else None
 
 
@@ -139,7 +131,7 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
             (*(actor.organization_id, *hub[:5]), *(clock.now(), epochs.new_epoch(), former, change_log.newest())),
         )
         if (horizon := former_hubs.return_to(actor.organization_id, hub.hub_id)) is not None:
-            update(horizon=horizon, is_verify_requested=1)
+            update(horizon=horizon, verify_wanted=1)
         if not is_recovery:
             change_log.begin(Follower.SITE)
             change_feed.add_everything(actor.organization_id)
@@ -173,7 +165,7 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             last_error_at=None,
             hub_seen_epoch=None,
             rival_at=None,
-            is_verify_requested=1,  # the hub may have been restored, or had data from another machine
+            verify_wanted=1,  # the hub may have been restored, or had data from another machine
         )
         is_other = hub.epoch is not None and hub.epoch not in (target.epoch, *target.former)
         if is_other or hub.acked_seq > target.acked_seq:  # this is a copy, and the hub has the lost changes
@@ -213,7 +205,7 @@ def steer(actor: Actor, action: str, **values: Any) -> None:
 def update(**values: Any) -> None:
     """Change fields of the row, if it exists."""
     with writing():
-        columns = ", ".join(f"{_COLUMNS.get(name, name)} = ?" for name in values)
+        columns = ", ".join(f"{name} = ?" for name in values)
         execute(f"UPDATE target SET {columns}", tuple(values.values()))
 
 

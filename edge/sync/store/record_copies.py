@@ -10,7 +10,7 @@ from edge.database.connection import column, execute, execute_many, find_scalar
 from edge.database.ids import new_ids
 from edge.records import gs1, search, tagging
 from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, moment
-from edge.records.tags import NewTag, TagRow, match_key
+from edge.records.tags import NewTag, match_key
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
 
 # SQL for columns of a record `r`. Locations have their parent and key before, which each side names in its own way.
@@ -36,20 +36,8 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
         is_changed = _write_asset(organization_id, local_id, record)
     else:
         is_changed = _write_location(organization_id, local_id, record, key, parent_id)
-    if not (_write_tags(organization_id, local_id, record) or is_changed):
-        return
-    searchable = search.Searchable(
-        local_id,
-        key,
-        record.name,
-        record.description,
-        record.is_active,
-        record.valid_from,
-        record.valid_to,
-        record.deleted_at,
-    )
-    tags = [TagRow(0, *tag) for tag in record.tags] if record.deleted_at is None else []
-    search.index_record(table_of(record), organization_id, searchable, tags)
+    if _write_tags(organization_id, local_id, record) or is_changed:
+        search.index_stored(table_of(record), [local_id])
 
 
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:

@@ -114,7 +114,7 @@ def finish(actor: Actor) -> None:
         here = hub_link.find()
         if here is None:
             return
-        hub_link.update(recovering=None, restored_from=None, is_verify_requested=1)
+        hub_link.update(recovering=None, restored_from=None, verify_wanted=1)
         execute("DELETE FROM told")
         change_log.begin(Follower.SITE)
         change_feed.add_names(actor.organization_id)

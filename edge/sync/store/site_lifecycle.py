@@ -14,7 +14,6 @@ from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, Invalid
 from edge.records import locations, search
 from edge.records.external_keys import LOCATION_KEYS, is_key_taken, key_number
-from edge.records.tags import TagRow
 from edge.sync.store import change_feed, site_health, sites
 from edge.sync.store.sites import Site
 from edge.texts import N_, fill
@@ -54,36 +53,26 @@ def rename(actor: Actor, site_no: int, *, code: str, name: str) -> Site:
 def _change_code(site: Site, code: str) -> None:
     former = [old for old in (*json.loads(site.former_codes), site.code) if old != code][-MOST_FORMER_CODES:]
     execute("UPDATE site SET former_codes = ? WHERE no = ?", (json.dumps(former), site.no))
-    rows = execute(_LOCATIONS_OF_SITE, (site.no, site.code)).fetchall()
-    keys = {row[0]: f"{code}{row[1][len(site.code) :]}" for row in rows}
-    for row in rows:
-        key = keys[row[0]]
+    keys: dict[int, str] = {}
+    for location_id, old_key, deleted_at in execute(_LOCATIONS_OF_SITE, (site.no, site.code)).fetchall():
+        key = keys[location_id] = f"{code}{old_key[len(site.code) :]}"
         if len(key) > MAX_KEY:
             text = N_("%(key)s… would be longer than %(most)s characters")
             raise Invalid.one("code", "too_long", fill(text, key=key[:40], most=MAX_KEY))
-        if row[7] is None and is_key_taken(LOCATION_KEYS, site.organization_id, key):
+        if deleted_at is None and is_key_taken(LOCATION_KEYS, site.organization_id, key):
             raise Conflict(fill(N_("location %(key)s already exists"), key=key))
     execute_many(
         "UPDATE location SET external_key = ?, key_number = ? WHERE id = ?",
         [(key, key_number(LOCATION_KEYS, key), location_id) for location_id, key in keys.items()],
     )
-    search.index_records(
-        "location",
-        site.organization_id,
-        [
-            (search.Searchable(row[0], keys[row[0]], *row[2:8]), [TagRow(0, *tag) for tag in json.loads(row[8])])
-            for row in rows
-        ],
-    )
+    search.index_stored("location", keys)
     change_feed.add_homes(site.no)
     execute("UPDATE mirror SET home = ? WHERE peer = ? AND home = ?", (code, site.no, site.code))
 
 
 _LOCATIONS_OF_SITE = """
-SELECT id, external_key, name, description, is_active, valid_from, valid_to, deleted_at,
-       (SELECT json_group_array(json_array(tag_type, value)) FROM tag
-        WHERE tag.location_id = location.id AND tag.deleted_at IS NULL)
-FROM location WHERE id IN (SELECT local_id FROM link WHERE peer = ?1 AND remote_id > 0)
+SELECT id, external_key, deleted_at FROM location
+WHERE id IN (SELECT local_id FROM link WHERE peer = ?1 AND remote_id > 0)
 AND substr(external_key, 1, length(?2) + 1) = ?2 || '-'
 """
 

@@ -253,7 +253,7 @@ def test_the_first_machine_continues_by_itself_after_it_has_taken_over_again(
     for site in sites:
         site.hub = hub
         with site.in_use():
-            hub_link.update(is_verify_requested=1)  # as every night
+            hub_link.update(verify_wanted=1)  # as every night
         site.settle()
     assert_digests(hub)
     for site in sites:
@@ -264,7 +264,7 @@ def test_after_a_takeover_all_days_are_compared_again(hub: Hub, sites: list[Site
     """The hub compared stored digests of days that the other machine may have changed."""
     digests = "SELECT count(*) FROM history_digest"
     with sites[0].in_use():
-        hub_link.update(is_verify_requested=1)
+        hub_link.update(verify_wanted=1)
     sites[0].settle()
     assert hub.rows(digests) > [(0,)]
     take_over(hub)
