@@ -26,7 +26,8 @@ class Line:
         self._app, self._hub, self._site = app, hub, site
         self.spoil: Callable[[Send], Send] = lambda send: send
 
-    def post(self, path: str, body: bytes, headers: dict[str, str], most: int) -> Any:
+    def exchange(self, method: str, path: str, body: bytes, headers: dict[str, str], most: int, _seconds: float) -> Any:
+        assert method == "POST"
         answer = self.spoil(self._post)(path, body, headers)
         assert len(answer.content) < most
         return answer
