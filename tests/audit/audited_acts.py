@@ -170,7 +170,7 @@ NOT_AUDITED = {
         "asset_notes.remove_row", "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
         "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
         "kinds.Kind", "connection.insert", "connection.update",
-        "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags",
+        "ids.new_ids", "ids.skip_numbers", "kept_messages.request_for_reader", "kept_messages.request_for_tags",
         "import_drafts.prepare", "import_drafts.write", "dismissals.forget_tags",
         "search.index_records", "search.index_stored", "tagging.attach_all",
         "tagging.attach_prepared", "tags.add_prepared", "tags.prepare_all",
