@@ -44,8 +44,8 @@ def renew_epochs(run: Execute) -> None:
 
 
 def _skip_numbers(run: Execute) -> None:
-    for table in ("track", "change"):
-        skip_numbers(table, copies.TRACK_LEAP, run)
+    copies.skip_track_numbers(run)
+    skip_numbers("change", copies.TRACK_LEAP, run)
 
 
 def renew_epoch() -> None:
