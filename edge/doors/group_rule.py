@@ -12,7 +12,7 @@ to tell the direction of one tag. But tags that pass a door in the same seconds 
   vote; the others follow the votes. So two pallets one after the other keep their own directions.
 * A tag takes over the direction of at least `VOTES` others if both sides read it, and if most of its reads agree.
 
-Reads without RSSI are not pooled: then nothing tells this door from the next one. The result depends on the times of
+Reads without RSSI are not pooled: then this door and the next one look alike. The result depends on the times of
 the reads only.
 """
 

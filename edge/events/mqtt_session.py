@@ -33,7 +33,7 @@ _QOS_2 = 0b100  # in the first byte of a message
 
 
 class Client(paho.Client):
-    """A client that takes no packet larger than `MAX_PACKET`; paho reserves memory for what the broker announces."""
+    """A client that takes no packet larger than `MAX_PACKET`; paho reserves memory for the announced size."""
 
     dial: Callable[[], socket.socket] | None = None  # connects to a checked address; paho would resolve the name again
 
@@ -103,7 +103,7 @@ class _NoAnswer(Exception):
 class Publisher:
     """Publishes single messages at QoS 1 and waits `seconds` for each acknowledgement. Used by one thread.
 
-    `noun`: what a message is. `advice`: what to do if the broker does not allow the topic.
+    `noun`: the name of a message. `advice`: for the case that the broker does not allow the topic.
     """
 
     noun = "event"

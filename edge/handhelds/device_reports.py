@@ -1,4 +1,4 @@
-"""Reports of handhelds on their unsent scans of a stock-take or an expected list, for whoever signs it off."""
+"""Reports of handhelds on their unsent scans of a stock-take or an expected list, for the person who signs it off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DEVICES = 100  # of one; reports of further devices are ignored
 
 class _Kind(NamedTuple):
     table: str
-    column: str  # of the id of what is signed off
+    column: str  # of the id of the stock-take or list
     open: str  # ids of those that are open
 
 
@@ -33,7 +33,7 @@ KINDS = tuple(_KINDS)
 
 
 class Report(NamedTuple):
-    """The state of a stock-take or list on a device. `signed_id` is the id of what is signed off."""
+    """The state of a stock-take or list on a device. `signed_id` is the id of the stock-take or list."""
 
     signed_id: str | int
     is_open: bool
@@ -83,6 +83,6 @@ def devices_of(kind: str, signed_id: str | int) -> list[Device]:
 
 
 def forget(kind: str, signed_id: str | int) -> None:
-    """Delete the reports of what was signed off or cancelled."""
+    """Delete the reports of a stock-take or list that was signed off or cancelled."""
     table, column, _ = _KINDS[kind]
     execute(f"DELETE FROM {table} WHERE {column} = ?", (signed_id,))

@@ -187,7 +187,7 @@ class Pipeline:
         return min(self._room, max(LEAST_READS, int(reads * SLICE / used)))  # late reads may cost 100 times as much
 
     def _record(self, opened: Sequence[Opened]) -> Batch:
-        """Match the reads of these messages and write what follows from them."""
+        """Match the reads of these messages and write the results."""
         self._matcher.prepare(_identities(opened))
         batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
         for item in opened:

@@ -109,7 +109,7 @@ class SignIns:
             return list(self._by_account.items())
 
     def restore(self, rows: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        """Take over what `saved` returned before a restart."""
+        """Take over the result of `saved` from before a restart."""
         with self._lock:
             self._by_account = {account: SignIn(*row) for account, row in rows}
 
@@ -178,7 +178,7 @@ def unheard(accounts: Iterable[BrokerAccountRow], received: Mapping[int, int | N
 
 
 def unencrypted(accounts: Sequence[str], tls_port: int) -> Filled:
-    """Return which readers sign in without encryption, and what to do."""
+    """Return the readers that sign in without encryption, with the remedy."""
     names = ", ".join([*accounts[:5], *(["…"] if len(accounts) > 5 else [])])
     if not tls_port:
         return fill(N_("without encryption, which the broker does not offer: %(names)s"), names=names)

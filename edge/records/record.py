@@ -1,4 +1,4 @@
-"""Assets and locations: one module for both, and what each declares of its kind.
+"""Assets and locations: one module for both, and the declaration of a kind.
 
 The functions expect validated values. Every write is one transaction and is recorded in the audit log.
 """
@@ -107,7 +107,7 @@ class Kind(Generic[Row]):
         return f"{self.select_live} AND {self.alias}.id = ?"
 
     def row_of(self, selected: Sequence[Any]) -> Row:
-        """Return the row of what `select_live` selects."""
+        """Return a row from the columns of `select_live`."""
         row: Row = self.row._make((*selected[:-1], tags.from_json(selected[-1])))
         return row
 

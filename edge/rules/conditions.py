@@ -1,6 +1,6 @@
 """The conditions of rules, each declared once: its choice in the form, sentences, fields and subject.
 
-How a condition is evaluated is in `states.SWEEPS` and `engine`, what it would have raised in `rule_preview`.
+How a condition is evaluated is in `states.SWEEPS` and `engine`, its past alerts in `rule_preview`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AssetKind(StrEnum):
 
 
 class Subject(NamedTuple):
-    """What an alert is about: its page, and SQL for name, key and place by its id."""
+    """The subject of an alert: its page, and SQL for name, key and place by its id."""
 
     page: str
     names: str
@@ -81,7 +81,7 @@ class Declaration:
 
 
 def of_assets(every: str, prefix: str, keys: str, metadata: str) -> Sentence:
-    """Return what chooses a text by the assets of a rule: all, by the beginning of the key, by keys, by metadata."""
+    """Return a function that chooses a text by the assets of a rule: all, by key prefix, keys or metadata."""
 
     def sentence(fields: Any) -> str:
         if fields.asset_kind is AssetKind.KEY:

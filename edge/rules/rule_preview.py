@@ -40,7 +40,7 @@ class Fired(NamedTuple):
 
 
 class Kept(StrEnum):
-    """What a preview was made from."""
+    """The source of a preview."""
 
     HISTORY = "history"
     EVENTS = "events"  # the event log, which may begin later than the days

@@ -46,7 +46,7 @@ NO_DAYS = Days(1, 0)
 
 
 class Difference(NamedTuple):
-    """What differs: a text for people, and how it is sent again: kind and columns of a row in the log of changes."""
+    """A difference: a text for people, and how to send it again: kind and columns of a row in the log of changes."""
 
     text: str
     again: tuple[int, ...] | None = None  # None: only the hub has it, or it was fetched from there
@@ -92,7 +92,7 @@ def _compare_others(here: Target, call: Call) -> list[Difference]:
 def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> tuple[list[Difference], int, bool]:
     """Compare these days, or the leading ones if that takes long.
 
-    Returns the differences, the last day compared, and whether the hub stores digests, so that many days are cheap.
+    Returns the differences, the last day compared, and whether the hub stores digests, which makes many days cheap.
     """
     scope = Scope(here.organization_id, None)
     first_day = max(days.first, here.horizon // clock.DAY + 1 if here.horizon else days.first)

@@ -31,7 +31,7 @@ LOOKED_BACK = 300  # seconds before a late read, loaded from disk
 MOST_BYTES = 64 * 1024 * 1024  # in memory, for all assets
 COUNTED_EVERY = 50_000  # reads
 FEWER_LOOKS = 8  # if memory is full; in simulations 8 gave as many wrong locations as 24, 4 gave a quarter more
-KEPT_WHOLE = 60  # seconds of newer reads for which an asset keeps what was loaded for a late read of it
+KEPT_WHOLE = 60  # seconds of newer reads for which an asset keeps the reads loaded for a late one
 FEW = 4  # assets; searching for the bytes of one takes a tenth of the time of looking at the asset of each read
 MOST_POSITIONS = 10_000  # in memory, some 400 bytes each
 
@@ -69,7 +69,7 @@ class RecentReads:
         self._whole_until = 0  # second
         self._is_stale = True
         self._version = 0  # of the stored reads, see `_VERSION`
-        self._loaded: tuple[int, int] | None = None  # what `load_all` found, before `refresh`
+        self._loaded: tuple[int, int] | None = None  # version that `load_all` read, before `refresh`
         self._has_other_changes = False
         self._newest = 0
         self._swept_at = 0
@@ -220,7 +220,7 @@ class RecentReads:
             self._make_room()
 
     def _shorten(self) -> None:
-        """Drop what was loaded for late reads that came a while ago."""
+        """Drop the reads that were loaded for late ones a while ago."""
         if self._whole and self._newest // SECOND > self._whole_until:
             for recent in (self._assets[asset_id] for asset_id in self._whole if asset_id in self._assets):
                 recent.drop_old()

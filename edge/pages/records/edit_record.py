@@ -42,10 +42,10 @@ Values = dict[str, Any]
 
 
 class Form(NamedTuple):
-    """The forms of a kind of record, and what only this kind has in them.
+    """The forms of a kind of record, with its own fields.
 
     `saved` returns its saved values, `entered` those of the form, `changes` the columns of its part of the form, and
-    `more` what else its template shows. `back`: the page after retirement.
+    `more` other values of its template. `back`: the page after retirement.
     """
 
     kind: Kind[Any]
