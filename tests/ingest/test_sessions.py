@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,8 +117,11 @@ def test_moving_a_reader_to_a_session_loses_and_repeats_nothing(tmp_path: Path) 
 
 
 def test_a_refused_session_is_reported_while_a_reader_needs_it(tmp_path: Path) -> None:
-    with mosquitto(tmp_path, "max_connections 1\n") as running:
-        one = Broker(f"mqtt://edge@127.0.0.1:{running.port}", "edge")
+    subprocess.run(
+        ["mosquitto_passwd", "-b", "-c", tmp_path / "users", "edge", "pass"], check=True
+    )  # not that of session 1
+    with mosquitto(tmp_path, f"allow_anonymous false\npassword_file {tmp_path}/users\n") as running:
+        one = Broker(f"mqtt://edge@127.0.0.1:{running.port}", "edge", "pass")
         subscriber = Subscriber(one, ["#"], Handler(), queue_size=9, batch_size=9, sessions=2)
         subscriber.start()
         try:
