@@ -51,12 +51,11 @@ def by_range(read: Read, first: int, without: Collection[int], seconds: float) -
     Ends early after `seconds`. Call outside of a transaction.
     """
     ends_at, digests = time.monotonic() + seconds, dict[int, Digest]()
-    for number in range(first, RANGES):
-        with reading():
-            hashes = read(number)
-        digests |= sum_up((number, value) for ref, value in hashes.items() if ref not in without)
-        if time.monotonic() > ends_at:
-            return digests, number
+    with reading():
+        for number in range(first, RANGES):
+            digests |= sum_up((number, value) for ref, value in read(number).items() if ref not in without)
+            if time.monotonic() > ends_at:
+                return digests, number
     return digests, RANGES - 1
 
 
