@@ -25,7 +25,7 @@ blueprint = Blueprint("feed", __name__)
 bearer.add_errors(blueprint)
 
 _PARAMETERS = {"cursor", "site"}
-_PAGE_MEMORY = 24 * MB  # rows with 4 MB of metadata, their lines, and the compressed copy
+_PAGE_MEMORY = 24 * MB  # rows with 4 MB of metadata, and their lines
 START_AGAIN = "Omit the cursor to start again with a copy"
 
 

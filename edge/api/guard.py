@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Flask, Request, Response, request
@@ -202,7 +202,6 @@ def _read_body(max_size: int) -> bytes:
     return request.get_data(cache=False)
 
 
-@lru_cache(maxsize=1024)
 def _is_blocked(blocked_products: frozenset[str], user_agent: str) -> bool:
     """True if the User-Agent is missing, blank or a library's default (interface: Service 8).
 

@@ -1,5 +1,5 @@
 -- The assets that a hub sends to its sites are hashed at each comparison, which takes 0.01 ms each. So their digests are
--- no longer stored, and no write of an asset, a tag or a link has to drop one. See edge.sync.store.record_digests.
+-- no longer stored, and no write of an asset, a tag or a link has to drop one. See edge.sync.store.copy_digests.
 
 DROP TRIGGER IF EXISTS copy_asset_added;
 DROP TRIGGER IF EXISTS copy_asset_changed;

@@ -90,7 +90,8 @@ def mqtts(subject: Subject) -> Finding:
 
 def certificates(subject: Subject) -> Finding:
     """Check the days left on the certificates of pages and broker, and on the authority."""
-    left = {what: int((end - time.time()) // 86400) for what, end in _ends(subject)}
+    ends = sorted(_ends(subject), key=lambda one: one[1], reverse=True)  # of several authorities, the first to expire
+    left = {what: int((end - time.time()) // 86400) for what, end in ends}
     days = left.pop(_AUTHORITY, AUTHORITY_DAYS)
     if days < AUTHORITY_DAYS:
         return problem(

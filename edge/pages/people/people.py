@@ -88,10 +88,8 @@ def edit_person(person_id: int) -> Answer:
 
 
 # The last administrator cannot be disabled.
-_DISABLE = ("/people/<int:person_id>/disable", people.disable_person, "/people", "disabled", _form)
-_ENABLE = ("/people/<int:person_id>/enable", people.enable_person, "/people", "enabled", _form)
-add_action(administrators, *_DISABLE)
-add_action(administrators, *_ENABLE)
+add_action(administrators, "/people/<int:person_id>/disable", people.disable_person, "/people", "disabled", _form)
+add_action(administrators, "/people/<int:person_id>/enable", people.enable_person, "/people", "enabled", _form)
 
 
 def _person(person_id: int) -> PersonRow:

@@ -136,6 +136,16 @@ def test_days_left_on_the_authority(examine: Examine, tmp_path: Path) -> None:
     assert (level, "authority" in text) == (Level.PROBLEM, True)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_authorities_the_first_to_expire_counts(examine: Examine, tmp_path: Path, is_first: bool) -> None:
+    certificate, other = made(tmp_path), tls.make(tmp_path / "other", authority_days=60).authority
+    files = [certificate.authority, other]
+    both = tmp_path / "both.pem"
+    both.write_text("".join(file.read_text() for file in (files[::-1] if is_first else files)))
+    level, text = examine("certificates", certificate._replace(authority=both), b"")
+    assert (level, "the certificate authority expires in" in text) == (Level.PROBLEM, True)
+
+
 @pytest.mark.parametrize("check", ["https", "broker-tls"])
 def test_another_program_at_the_port(examine: Examine, tmp_path: Path, check: str) -> None:
     assert examine(check, made(tmp_path), b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")[0] is Level.PROBLEM
