@@ -1,13 +1,16 @@
-"""Make what edge reads of the translations: `messages.mo`, and `scripts.json` with the texts of the scripts.
+"""Compile the translations: `messages.mo`, and `scripts.json` with the texts of the scripts.
 
 Building or installing the package does it, see `pyproject.toml`. So do `.ci/texts` and the tests after a change.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import polib
@@ -17,14 +20,25 @@ SCRIPTS, HANDHELDS = "web/static/", "web/static/handhelds/"
 
 
 class Catalogs(BuildHookInterface):
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatch passes them
-        make(Path(self.root))
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        try:
+            make(Path(self.root))
+        except OSError:  # a checkout on a read-only medium: the files are in the package only
+            if version == "editable":
+                raise
+            scratch = Path(mkdtemp())
+            atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+            make(Path(self.root), scratch)
+            made = (path for path in scratch.rglob("*") if path.is_file())
+            build_data["force_include"] |= {str(path): str(path.relative_to(scratch)) for path in made}
 
 
-def make(root: Path) -> None:
-    """Write the files that are missing or older than their translations."""
+def make(root: Path, target: Path | None = None) -> None:
+    """Write the files that are missing or older than their translations, in `root` or in another folder."""
     for source in root.glob("edge/translations/*/LC_MESSAGES/messages.po"):
-        made = source.with_suffix(".mo"), source.with_name("scripts.json")
+        folder = (target or root) / source.parent.relative_to(root)
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / "messages.mo", folder / "scripts.json"
         if any(not path.exists() or path.stat().st_mtime < source.stat().st_mtime for path in made):
             catalog = polib.pofile(str(source))
             _write(made[1], (json.dumps(_texts_of_scripts(catalog), ensure_ascii=False, indent=1) + "\n").encode())

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 import pyrage
 
-from edge.errors import SetupError
+from edge.errors import Corrupt, SetupError
 
 
 def encrypt(file: Path, target: Path, recipient: str) -> None:
@@ -42,7 +42,7 @@ def encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def decrypting(file: Path, identity: Path) -> Iterator[BufferedReader]:
-    """Yield the decrypted content of `file` as a stream. Raises SetupError for a wrong key, or OSError."""
+    """Yield the decrypted content of `file` as a stream. Raises SetupError for a wrong key, Corrupt, or OSError."""
     keys = _identities(identity)
     try:
         with (
@@ -52,6 +52,10 @@ def decrypting(file: Path, identity: Path) -> Iterator[BufferedReader]:
             yield cast("BufferedReader", stream)
     except pyrage.DecryptError as error:
         raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise Corrupt(f"{file.name} is damaged or incomplete; copy it here again") from error  # as pyrage reports it
 
 
 @contextmanager
@@ -83,8 +87,7 @@ def _piped(work: Callable[[BinaryIO], object], *, is_writing: bool) -> Iterator[
             raise errors[0] from None
         raise
     finally:
-        if not ours.closed:
-            ours.close()
+        ours.close()
         thread.join()
     if errors:
         raise errors[0]
@@ -98,7 +101,7 @@ def new_key() -> tuple[str, str]:
 
 def _identities(file: Path) -> list[pyrage.x25519.Identity]:
     """Read the private keys in `file`. Other lines are ignored, so the output of `edge backup-key` works as it is."""
-    lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    lines = [line.strip() for line in file.read_text("utf-8", "replace").splitlines()]
     keys = [line for line in lines if line.startswith("AGE-SECRET-KEY-")]
     if not keys:
         raise SetupError(f"{file} contains no age private key: AGE-SECRET-KEY-1…")

@@ -66,7 +66,7 @@ class Watchdog(StandbyThread):
         super().__init__("watchdog", lambda: notifier.watchdog_seconds > 0, self._look)
         self._health = health
         self._notifier = notifier
-        self._told = ""
+        self._reported = ""
 
     def _look(self) -> float:
         checks = self._health.checks()
@@ -74,8 +74,8 @@ class Watchdog(StandbyThread):
         if not dead:
             self._notifier.alive()
         trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)
-        if trouble != self._told:
-            self._told = trouble
+        if trouble != self._reported:
+            self._reported = trouble
             self._notifier.status(trouble or "all ok")
         if dead:
             log.error("Not alive, systemd will restart the service: %s", trouble)

@@ -337,8 +337,7 @@ def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack
     def connect() -> OutputCommands:
         if config.mqtt_broker == "embedded":
             return OutputCommands(Broker(f"mqtt://{config.mqtt_listen}", OUTPUTS_CLIENT), is_version_5=False)
-        own = own_broker(config, broker_files.outputs_name, f"{OUTPUTS_CLIENT}-{fingerprint()}")
-        return OutputCommands(own)
+        return OutputCommands(own_broker(config, broker_files.outputs_name, f"{OUTPUTS_CLIENT}-{fingerprint()}"))
 
     worker = OutputsWorker(connect)
     subscriber.ignore(worker.is_topic)

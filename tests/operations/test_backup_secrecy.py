@@ -210,6 +210,11 @@ def test_a_damaged_encrypted_copy_is_refused(site: Path, tmp_path: Path) -> None
     close_database()
     path = list_backups(tmp_path)[0].path
     whole = path.read_bytes()
-    path.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
-    with pytest.raises(SetupError, match="decrypt"):
+    changed = whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:]
+    for damaged in (changed, whole[:-40], whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(Corrupt, match="is damaged or incomplete; copy it here again"):
+            restore_backup(shell(), path, site, tmp_path / "key")
+    (tmp_path / "key").write_bytes(b"\xff\xfe")
+    with pytest.raises(SetupError, match="contains no age private key"):
         restore_backup(shell(), path, site, tmp_path / "key")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edge.cli import cli
-from edge.errors import Corrupt, EdgeError, SetupError
+from edge.errors import Corrupt, SetupError
 from edge.operations import disaster
 from edge.operations.disaster import Names
 from edge.operations.encryption import encrypt, new_key
@@ -112,7 +112,7 @@ def test_a_file_that_was_cut_off_or_changed_is_refused(box: Box, part: float) ->
                 file.unlink()
             if (box.target / folder).exists():
                 (box.target / folder).rmdir()
-        with pytest.raises(EdgeError):
+        with pytest.raises(Corrupt, match="is damaged"):
             box.unpack()
 
 

@@ -239,10 +239,7 @@ def public_url(subject: Subject) -> Finding:
             f'not set: each label links to the address its browser used; for one address set http.public_url = "{own}"'
         )
     if is_loopback(url):
-        return problem(
-            f"labels would link each phone to itself: {url}",
-            "set http.public_url to the box's address",
-        )
+        return problem(f"labels would link each phone to itself: {url}", "set http.public_url to the box's address")
     name = urlsplit(url).hostname or ""
     announced = subject.machine.network_name()
     if announced and name.endswith(".local") and name != f"{announced}.local":

@@ -147,10 +147,7 @@ def backup_second(subject: Subject) -> Finding:
     if not folder.is_dir():
         return problem(f"{folder} is not there", "plug in the disk and mount it")
     if folder.stat().st_dev == subject.data_dir.stat().st_dev:
-        return warning(
-            f"{folder} is on the same disk as the database",
-            "check that the USB drive is mounted",
-        )
+        return warning(f"{folder} is on the same disk as the database", "check that the USB drive is mounted")
     first, second = list_backups(subject.config.backup_folder), list_backups(folder)
     if first and (not second or second[0].made_at < first[0].made_at):
         return problem(

@@ -88,11 +88,7 @@ COMMIT
         (FOR_A_NETWORK, [], ""),
         (FIREWALLD, [1883, 8883], "firewall-cmd --permanent --add-port=1883/tcp --add-port=8883/tcp"),
         (UFW, [1883], "ufw allow 1883/tcp"),
-        (
-            "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT ! -i lo -p tcp -m tcp --dport 1883 -j DROP\nCOMMIT\n",
-            [1883],
-            "iptables",
-        ),
+        (FOR_OTHERS, [1883], "iptables"),
         (ONE_RULE.replace("tcp dport", 'iifname != "lo" tcp dport'), [1883], "nft insert rule ip filter INPUT"),
         (IPTABLES, [1883], "iptables -I INPUT -p tcp --dport 1883 -j ACCEPT"),
     ],
