@@ -8,7 +8,9 @@ records that sync brings.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
 _of_caller = Buckets(burst=200 * MB, per_second=20 * MB / 3600)
 _of_key = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)  # a program may import all records with their metadata
 _of_organization = Buckets(burst=2000 * MB, per_second=200 * MB / 3600)
+_thread = threading.local()
 COUNT_EVERY = 1_000  # creations between two counts of a kind with many records
 
 
@@ -157,6 +160,22 @@ def _take(actor: Actor, size: int, caller: str, organization: str) -> None:
     if not budget.allowed:
         of_sender.put_back(caller, size)
         raise OverQuota(budget.retry_after)
+    getattr(_thread, "taken", []).extend([(of_sender, caller, size), (_of_organization, organization, size)])
+
+
+@contextmanager
+def put_back_on_failure() -> Iterator[None]:
+    """Put back what this thread takes in a transaction of several acts if it fails, since none of them is stored."""
+    taken: list[tuple[Buckets, str, int]] = []
+    _thread.taken = taken
+    try:
+        yield
+    except Exception:
+        for buckets, key, size in taken:
+            buckets.put_back(key, size)
+        raise
+    finally:
+        del _thread.taken
 
 
 def check_cap(actor: Actor, kind: str, more: int = 0, added: int = 1) -> None:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from edge.audit import quotas
 from edge.bulk import asset_changes, bulk_jobs, import_kinds, imports
 from edge.bulk.asset_changes import Action
 from edge.bulk.bulk_jobs import BulkJob
@@ -54,7 +55,7 @@ def write_slice(job: BulkJob, seconds: float = SLICE_SECONDS) -> float:
     Returns how long the write lock was held.
     """
     gs1.identify_before_writing(_next_codes(job))
-    with writing():
+    with quotas.put_back_on_failure(), writing():
         begun = time.monotonic()
         _write(job, begun + seconds)
     return time.monotonic() - begun

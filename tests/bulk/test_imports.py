@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from edge.audit import actors
+from edge.audit import actors, quotas
 from edge.audit.actors import Actor, shell
 from edge.bulk import bulk_jobs, imports, slices
 from edge.database import sliced_writing
@@ -12,6 +14,7 @@ from edge.database.connection import execute
 from edge.errors import Conflict
 from edge.people import people
 from edge.people.people import Role
+from edge.rate_limits import Buckets
 from edge.records import csv_import, import_drafts
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
@@ -77,6 +80,22 @@ def test_a_kill_while_rows_are_stored_changes_nothing_and_says_so(ed: Actor, mon
     assert job
     assert job.end_reason == "the service stopped before the import began: nothing was imported"
     assert count("asset") == 0
+
+
+def test_an_import_over_its_quota_continues_as_the_quota_refills(ed: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: each refused slice used up what had been refilled, so the import never went on."""
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(imports, "TOGETHER", 20)
+    monkeypatch.setattr(quotas, "_of_caller", Buckets(150_000, 20_000))
+    metadata = json.dumps({"note": "x" * 1000})
+    rows = [NewRecord(n, None, {"name": f"Box {n}", "metadata": metadata}) for n in range(100)]
+    imports.start(ed, "asset", rows, len(rows))
+    slices.run_jobs(lambda _: False)
+    assert 0 < count("asset") < 100
+    for _ in range(20):
+        quotas.restore_usage(quotas.usage(), 1)  # a second later
+        slices.run_jobs(lambda _: False)
+    assert count("asset") == 100
 
 
 def test_a_row_that_fails_is_left_out_and_others_are_written(ed: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
