@@ -128,8 +128,8 @@ def operation(
 ) -> Callable[[Callable[[Call], Response]], Callable[[Call], Response]]:
     """Register a handler as an operation.
 
-    Without a `name` it has that of the function, whose docstring is the `summary` in the OpenAPI document; its second
-    paragraph is the description.
+    `name` and `summary` default to the name and docstring of the function; the second paragraph of the docstring is the
+    description in the OpenAPI document.
     `is_open` operations need no token, `is_api_key_only` ones refuse session tokens, `is_form_allowed` ones also
     accept a form as the body. `max_body`: bytes, if less than usual. An operation with `sunset` announces it
     and answers 410 afterwards (interface: Versioning 5).
@@ -141,21 +141,8 @@ def operation(
         first, _, description = (" ".join(part.split()) for part in about.partition("\n\n"))
         into.append(
             Operation(
-                *(
-                    method,
-                    path,
-                    name or handler.__name__,
-                    handler,
-                    first,
-                    tag,
-                    scope,
-                    takes,
-                    body,
-                    status,
-                    answer,
-                    errors,
-                ),
-                *(is_open, is_api_key_only, sunset, names, is_form_allowed, description, max_body),
+                *(method, path, name or handler.__name__, handler, first, tag, scope, takes, body, status, answer),
+                *(errors, is_open, is_api_key_only, sunset, names, is_form_allowed, description, max_body),
             )
         )
         return handler

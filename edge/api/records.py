@@ -27,7 +27,7 @@ Filter = TypeVar("Filter")
 
 
 class Resource(NamedTuple):
-    """A kind of record in the API. `summaries`: what its operations do, if it differs between kinds."""
+    """A kind of record in the API. `summaries`: summaries of the operations whose text differs between kinds."""
 
     kind: Kind[Any]
     noun: str  # with its article

@@ -62,7 +62,7 @@ def remove(actor: Actor, asset_id: int, note_id: str) -> None:
 
 
 def remove_row(actor: Actor, noun: str, asset_id: int, row_id: str, audited: tuple[str, str]) -> None:
-    """Delete a note or photo. `audited`: its column in the audit, and the name that it has there. Raises NotFound."""
+    """Delete a note or photo. `audited`: the column that the audit records, and its name there. Raises NotFound."""
     with acting(actor) as act:
         row = execute(
             f"DELETE FROM asset_{noun} WHERE id = ? AND asset_id = ? AND organization_id = ? RETURNING {audited[0]}",

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from edge.database.connection import execute, find_scalar
 from edge.errors import Conflict
 from edge.texts import N_, fill
-
-Row = TypeVar("Row")
 
 
 def check_home(record_id: int) -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 from flask import Flask
 
+from edge.audit import quotas
 from edge.pages.people import devices as pages
 from edge.people import devices
 from tests.application import change
@@ -44,3 +45,11 @@ def test_a_device_that_cannot_resolve_the_name_gets_the_address_in_numbers(
     assert shown.count("<svg") >= 2
     monkeypatch.setattr(pages, "in_numbers", lambda _: None)
     assert admin.post("/devices", {"name": "Gun 2"}).text.count("<output") == 1
+
+
+def test_too_many_devices_are_refused_with_a_reason(admin: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(quotas.CAPS, "device", quotas.CAPS["device"]._replace(limit=1))
+    assert admin.post("/devices", {"name": "Gun 1"}).status_code == 200
+    refused = admin.post("/devices", {"name": "Gun 2"})
+    assert refused.status_code == 409
+    assert "At most 1 are allowed (device); revoke one first." in refused.text
