@@ -18,9 +18,12 @@ DELIVERY_SECONDS = 2.0
 
 def publish(host: str, port: int, topic: str, message: str) -> None:
     """Publish one message with QoS 1. Raises SetupError if the broker cannot be reached or does not acknowledge it."""
-    to = Address(f"mqtt://{host}:{port}")
-    with closing(Publisher(to, DELIVERY_SECONDS, is_version_5=False)) as publisher:
-        outcome = publisher.publish(topic, message.encode())
+    try:
+        to = Address(f"mqtt://[{host}]:{port}" if ":" in host else f"mqtt://{host}:{port}")
+        with closing(Publisher(to, DELIVERY_SECONDS, is_version_5=False)) as publisher:
+            outcome = publisher.publish(topic, message.encode())
+    except ValueError as error:  # the topic or the address is invalid
+        raise SetupError(f"Cannot publish to {host}:{port}: {error}") from error
     if outcome.result is not Result.DELIVERED:
         raise SetupError(f"Cannot publish to {host}:{port}: {outcome.detail}. Check that the broker runs there")
 

@@ -103,7 +103,7 @@ class _NoAnswer(Exception):
 class Publisher:
     """Publishes single messages at QoS 1 and waits `seconds` for each acknowledgement. Used by one thread.
 
-    `noun`: the name of a message. `advice`: for the case that the broker does not allow the topic.
+    `noun`: the word for a message in errors. `advice`: appended if the broker does not allow the topic.
     """
 
     noun = "event"

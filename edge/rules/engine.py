@@ -81,11 +81,7 @@ class Engine:
             or people != self._people
             or events.newest() > seq
             or any(not rule.is_seeded for rule in enabled)
-            or any(
-                rule.declared.lasts and states.has_due(rule, now)
-                for rule in enabled
-                if rule.fields.is_on(now, self._zone)
-            )
+            or any(self._is_watched(rule, now) and states.has_due(rule, now) for rule in enabled)
         ):
             return 0
         with writing():

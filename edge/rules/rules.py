@@ -24,8 +24,6 @@ from edge.validation import values
 ALL_DAYS = 0b1111111
 DAY_MINUTES = 1440
 LONGEST_SPAN = 366 * clock.DAY
-
-
 DIRECTIONS = ("any", "in", "out")
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from edge.clock import SECOND
 from edge.database.connection import execute
+from edge.demo import publishing
 from edge.demo.guide import get_command, guide, token_command
 from edge.demo.run import Demo, free_port, running_demo
+from edge.errors import SetupError
 from edge.people import people
 from edge.people.passwords import matches
 from edge.tracking import report as tracking
@@ -92,14 +94,20 @@ def test_a_message_by_hand_is_seen_through_the_api(demo: Demo) -> None:
     assert json.loads(shell(token_command(demo), report))["data"][0]["location_external_key"] == "RETURNS"
 
 
-def test_a_message_to_a_broker_that_does_not_run_is_reported() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_message_to_a_broker_that_does_not_run_is_reported(host: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "edge", "demo", "publish", "--port", str(free_port(0)), "a/b", "{}"],
+        [sys.executable, "-m", "edge", "demo", "publish", "--host", host, "--port", str(free_port(0)), "a/b", "{}"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert "Check that the broker runs there" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_message_on_a_topic_with_a_wildcard_is_refused(demo: Demo) -> None:
+    with pytest.raises(SetupError, match="cannot contain wildcards"):
+        publishing.publish("127.0.0.1", demo.mqtt_port, "a/#", "{}")
 
 
 def test_the_account_is_an_administrator_with_the_printed_password(demo: Demo) -> None:

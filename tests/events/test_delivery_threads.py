@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,6 +10,15 @@ from edge.events.delivery_threads import SENDERS, DeliveryThreads, Turn
 from tests.service import wait_for
 
 OURS, THEIRS = 1, 2
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeliveryThreads]:
+    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
+    running = DeliveryThreads(lambda _: None)
+    running.start()
+    yield running
+    running.stop()
 
 
 def turn(no: int, organization_id: int) -> Turn:
@@ -31,15 +41,12 @@ def test_organizations_take_turns() -> None:
     assert taken(threads) == 13
 
 
-def test_the_stop_ends_waiting_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
-    threads = DeliveryThreads(lambda _: None)
-    threads.start()
+def test_the_stop_ends_waiting_threads(threads: DeliveryThreads) -> None:
     threads.stop()
     wait_for(lambda: not threads.are_running())
 
 
-def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_receivers_of_one_organization_do_not_block_another(threads: DeliveryThreads) -> None:
     """Four slow receivers once occupied all threads."""
     is_over, delivered, is_slow = threading.Event(), threading.Event(), threading.Semaphore(0)
 
@@ -52,9 +59,6 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
         delivered.set()
         return False
 
-    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
-    threads = DeliveryThreads(lambda _: None)
-    threads.start()
     for no in range(10, 20):
         threads.offer(turn(no, THEIRS)._replace(serve=serve_theirs))
     for _ in range(SENDERS - 1):
@@ -62,12 +66,9 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
     threads.offer(turn(1, OURS)._replace(serve=serve_ours))
     assert delivered.wait(60)
     is_over.set()
-    threads.stop()
 
 
-def test_a_receiver_has_one_turn_at_a_time_and_pauses_after_an_unexpected_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_receiver_has_one_turn_at_a_time_and_pauses_after_an_unexpected_error(threads: DeliveryThreads) -> None:
     is_over, began, other = threading.Event(), threading.Semaphore(0), threading.Event()
 
     def fail() -> bool:
@@ -79,9 +80,6 @@ def test_a_receiver_has_one_turn_at_a_time_and_pauses_after_an_unexpected_error(
         other.set()
         return False
 
-    monkeypatch.setattr(delivery_threads, "close_database", lambda: None)
-    threads = DeliveryThreads(lambda _: None)
-    threads.start()
     threads.offer(turn(1, OURS)._replace(serve=fail))
     assert began.acquire(timeout=60)
     threads.offer(turn(1, OURS)._replace(serve=fail))
@@ -91,4 +89,3 @@ def test_a_receiver_has_one_turn_at_a_time_and_pauses_after_an_unexpected_error(
     threads.offer(turn(2, OURS)._replace(serve=serve_other))
     assert other.wait(60)
     assert not began.acquire(blocking=False)
-    threads.stop()

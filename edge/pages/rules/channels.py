@@ -105,9 +105,7 @@ def _values(row: Channel) -> dict[str, str]:
 
 def _form(row: Channel | None, errors: Errors | None = None, entered: Mapping[str, str] | None = None) -> str:
     if entered is None:
-        entered = (
-            _values(row) if row else {"kind": request.args.get("kind", ""), "is_sent_when_over": "on", "digest": "0"}
-        )
+        entered = _values(row) if row else {**EMPTY, "kind": request.args.get("kind", "")}
     name = row.kind if row else _kind(entered.get("kind", ""))
     return render_template(
         "rules/channel-form.html",

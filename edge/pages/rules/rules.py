@@ -9,11 +9,11 @@ from flask import render_template, request
 
 from edge import clock
 from edge.doors import doors
-from edge.errors import EdgeError, Invalid
+from edge.errors import Invalid
 from edge.muster import plans
 from edge.pages.actions import add_action
 from edge.pages.double_submit import once
-from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, whole
+from edge.pages.forms import MOST_DIGITS, Errors, text, whole
 from edge.pages.guard import Answer, actor, current_session, editors, viewers
 from edge.pages.notices import done
 from edge.pages.translation import gettext, named
@@ -49,35 +49,32 @@ def new_rule_form() -> str:
     return _form(None, EMPTY, {})
 
 
-@editors.post("/rules/new")
+def _again(errors: Errors, no: int = 0) -> str:
+    return _form(_rule(no) if no else None, _shown(), errors)
+
+
+@editors.post("/rules/new", again=_again)
 @once
 def new_rule() -> Answer:
-    try:
-        entered = _entered()
-        if "preview" in request.form:
-            return _form(None, _shown(), {}, _preview(entered)), 200
-        rules.add_rule(actor(), entered)
-    except EdgeError as error:
-        return _form(None, _shown(), errors_of(error)), 400
+    entered = _entered()
+    if "preview" in request.form:
+        return _form(None, _shown(), {}, _preview(entered)), 200
+    rules.add_rule(actor(), entered)
     return done("/rules", "made")
 
 
 @editors.get("/rules/<int:no>", manual="rules#set-up-a-rule")
 def edit_rule_form(no: int) -> str:
-    rule = rules.get(current_session().organization_id, no)
+    rule = _rule(no)
     return _form(rule, _saved(rule.fields), {}, preview(rule, services().zone), is_previewed=True)
 
 
-@editors.post("/rules/<int:no>")
+@editors.post("/rules/<int:no>", again=_again)
 def edit_rule(no: int) -> Answer:
-    rule = rules.get(current_session().organization_id, no)
-    try:
-        entered = _entered()
-        if "preview" in request.form:
-            return _form(rule, _shown(), {}, _preview(entered)), 200
-        rules.change_rule(actor(), no, entered)
-    except EdgeError as error:
-        return _form(rule, _shown(), errors_of(error)), 400
+    entered = _entered()
+    if "preview" in request.form:
+        return _form(_rule(no), _shown(), {}, _preview(entered))
+    rules.change_rule(actor(), no, entered)
     return done("/rules", "changed")
 
 
@@ -88,6 +85,10 @@ add_action(editors, "/rules/<int:no>/remove", rules.remove_rule, "/rules", "rule
 
 def _rules() -> list[Rule]:
     return rules.list_rules(current_session().organization_id)
+
+
+def _rule(no: int) -> Rule:
+    return rules.get(current_session().organization_id, no)
 
 
 def _preview(entered: RuleFields) -> Preview | None:

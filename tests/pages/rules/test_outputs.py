@@ -50,6 +50,18 @@ def test_what_is_wrong_is_marked(sign_in_as: SignIn, cast: Cast, wrong: dict[str
     assert outputs.list_outputs(cast.acme) == []
 
 
+def test_a_name_that_is_taken_shows_the_form_again(sign_in_as: SignIn, cast: Cast) -> None:
+    row = add_horn(cast.acme)
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/outputs/new", {**HORN, "name": "Siren", "device": "siren"})
+    for path in ("/outputs/new", f"/outputs/{outputs.list_outputs(cast.acme)[1].no}/edit"):
+        answer = browser.post(path, {**HORN, "name": row.name, "device": "bell"})
+        assert answer.status_code == 409
+        assert "An output Horn already exists" in answer.text
+        assert 'value="bell"' in answer.text
+    assert [one.name for one in outputs.list_outputs(cast.acme)] == ["Horn", "Siren"]
+
+
 def test_an_editor_chooses_outputs_in_a_rule(sign_in_as: SignIn, cast: Cast) -> None:
     row = add_horn(cast.acme)
     browser = sign_in_as(Role.EDITOR)

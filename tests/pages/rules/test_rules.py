@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from edge import clock
+from edge.audit import quotas
 from edge.audit.actors import shell
 from edge.audit.trail import recent
 from edge.clock import SECOND
@@ -89,6 +90,22 @@ def test_a_wrong_field_is_named(
     assert message in answer.text
 
 
+def test_a_rule_above_the_limit_is_refused_with_its_form(
+    sign_in_as: Callable[..., Browser], site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(quotas.CAPS, "rule", quotas.CAPS["rule"]._replace(limit=1))
+    editor = sign_in_as(Role.EDITOR)
+    editor.post("/rules/new", form_of(site))
+    answer = editor.post("/rules/new", form_of(site, name="Night", once="b"))
+    assert answer.status_code == 409
+    assert 'value="Night"' in answer.text
+    (rule,) = rules.list_rules(site.organization_id)
+    answer = editor.post(f"/rules/{rule.no}", form_of(site, name="Night", location_id=""))
+    assert answer.status_code == 400
+    assert f'action="/rules/{rule.no}"' in answer.text
+    assert 'value="Night"' in answer.text
+
+
 def test_an_operator_acknowledges_an_alert(sign_in_as: Callable[..., Browser], site: Site) -> None:
     site.add_rule(Condition.ENTERS, "north")
     site.seen(site.add_asset("P1"), "north", 0)
@@ -138,7 +155,7 @@ def test_another_organization_sees_and_changes_nothing(
     admin = sign_in_as(Role.ADMINISTRATOR)
     assert "Pallet P1" not in admin.get("/alerts?show=all").text
     assert admin.get(f"/rules/{no}").status_code == 404
-    for path in (f"/rules/{no}/remove", f"/rules/{no}/disable", f"/alerts/{alert.no}/acknowledge"):
+    for path in (f"/rules/{no}", f"/rules/{no}/remove", f"/rules/{no}/disable", f"/alerts/{alert.no}/acknowledge"):
         assert admin.post(path).status_code == 404
     answer = admin.post("/rules/new", form_of(rival))
     assert answer.status_code == 400
