@@ -339,7 +339,7 @@ def domain_error(error: Exception) -> Exception:
     """Return the domain error for an SQLite error (possibly wrapped by Peewee); any other error is returned unchanged.
 
     Unavailable for temporary errors (disk full, busy, read-only, I/O, cannot open), Damaged for a corrupt file. Uses
-    SQLite's error code, never its message. After a read-only one, the next writing transaction opens the database anew.
+    SQLite's error code, never its message. After a read-only one, the next writing transaction reopens the database.
     """
     cause: Exception | None = error
     while isinstance(cause, peewee.PeeweeException):  # each Peewee call wraps again

@@ -151,8 +151,8 @@ class Pipeline:
 
     def _commit(self, messages: Sequence[Message], poison: str = "") -> int:
         gs1.load_epc_library()  # not at startup, because a site without reads never needs it
-        began = time.thread_time()
         with metrics.commit_seconds.time(), self._transaction():
+            began = time.thread_time()
             opened = self._open_first(messages, poison)
             messages = messages[: len(opened)]
             batch = self._record(opened)

@@ -65,8 +65,7 @@ class RecentReads:
         self._assets: dict[int, Recent] = {}
         self._reads: list[bytes] = []
         self._signs: list[bytes] = []
-        self._whole: set[int] = set()  # assets with all their reads of some minutes, because late ones arrive
-        self._whole_until = 0  # second
+        self._whole: dict[int, int] = {}  # asset -> second until which it keeps all reads loaded for late ones
         self._is_stale = True
         self._version = 0  # of the stored reads, see `_VERSION`
         self._loaded: tuple[int, int] | None = None  # version that `load_all` read, before `refresh`
@@ -81,8 +80,9 @@ class RecentReads:
                 self._load()
 
     def _load(self) -> None:
-        self._loaded = execute(_VERSION).fetchone()
+        version = execute(_VERSION).fetchone()
         self.readers, self.signs, self._assets = load_readers(), load_signs(), load(None, 0)
+        self._loaded = version  # last, because a failed load must be repeated
 
     def refresh(self) -> None:
         """Load changes by other threads. Call first in each transaction."""
@@ -176,15 +176,14 @@ class RecentReads:
 
         They stay in memory for a while, because late reads seldom come alone.
         """
-        self._whole.update(asset_ids)
-        self._whole_until = self._newest // SECOND + KEPT_WHOLE
-        self._uncounted = self._counted_every
+        self._whole |= dict.fromkeys(asset_ids, self._newest // SECOND + KEPT_WHOLE)
         for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
             before = self._assets[asset_id]
             if before.is_empty or recent.complete_from < before.complete_from:
                 recent.settled_until = before.settled_until
                 recent.decided_row, recent.decided_in = before.decided_row, before.decided_in
                 self._assets[asset_id] = recent
+                self._uncounted += recent.size // READ.size
 
     def add_signs(self, signs: Collection[Sign]) -> dict[int, int]:
         """Add signs of life of readers. Return the assets to decide again, each with the first second."""
@@ -221,10 +220,11 @@ class RecentReads:
 
     def _shorten(self) -> None:
         """Drop the reads that were loaded for late ones a while ago."""
-        if self._whole and self._newest // SECOND > self._whole_until:
-            for recent in (self._assets[asset_id] for asset_id in self._whole if asset_id in self._assets):
+        second = self._newest // SECOND
+        for asset_id in [asset_id for asset_id, until in self._whole.items() if until < second]:
+            del self._whole[asset_id]
+            if recent := self._assets.get(asset_id):
                 recent.drop_old()
-            self._whole.clear()
 
     def _sweep(self) -> None:
         """Drop idle assets from memory."""

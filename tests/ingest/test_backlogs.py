@@ -10,8 +10,10 @@ import pytest
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import close_database, execute, writing
+from edge.errors import Unavailable
 from edge.ingest import pipeline as pipeline_module
 from edge.tracking import recent_reads
+from edge.tracking.recent_reads import RecentReads
 from tests.ingest.site import AISLE, Site, csl, message, pipeline, seen
 from tests.ingest.test_pipeline_positions import at_aisle
 
@@ -32,6 +34,35 @@ def test_late_reads_of_one_asset_load_its_reads_once(site: Site, monkeypatch: py
     for second in range(10, 40):
         line.handle([message(at_aisle(site.epcs[0], begin + second * SECOND), AISLE)])
     assert loads == [1]
+
+
+def late_reads_at(site: Site, recent: RecentReads, *steps: tuple[int, int]) -> list[int]:
+    """Read all assets each second for a while, then again at each step, which brings a late read of one asset.
+
+    Returns how many seconds of reads the first asset has in memory after each.
+    """
+    line, begin = pipeline(), clock.now() - 600 * SECOND
+    line._recent = recent
+    line.handle([message(csl(*(seen(epc, begin + second * SECOND) for second in range(LOOKS) for epc in site.epcs)))])
+    sizes = []
+    for second, late in steps:
+        line.handle([message(csl(*(seen(epc, begin + second * SECOND) for epc in site.epcs)))])
+        line.handle([message(at_aisle(site.epcs[late], begin + 10 * SECOND), AISLE)])
+        one = recent.of(site.assets[0])
+        sizes.append(len({look.second for look in one.detections}) if one else 0)
+    return sizes
+
+
+def test_reads_loaded_for_late_ones_are_dropped_though_others_are_loaded(site: Site) -> None:
+    """Otherwise each decision about an asset would in the end unpack its reads of an hour."""
+    first, meanwhile, after = late_reads_at(site, RecentReads(), (LOOKS, 0), (LOOKS + 50, 1), (LOOKS + 70, 2))
+    assert first < meanwhile
+    assert after < LOOKS < first
+
+
+def test_loaded_reads_count_in_the_limit_of_memory(site: Site) -> None:
+    few = late_reads_at(site, RecentReads(most_bytes=6_000, counted_every=100), (LOOKS, 0))
+    assert few < [LOOKS]
 
 
 def test_nobody_waits_while_the_reads_are_loaded_after_a_restart(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +103,25 @@ def test_a_correction_while_the_reads_are_loaded_counts(site: Site, monkeypatch:
     watch_loads(monkeypatch, correct_meanwhile)
     pipeline().handle([message(csl(seen(site.epcs[0])))])
     assert loads == [1, 1], "the first may have missed it"
+
+
+def test_reads_that_could_not_be_loaded_are_loaded_next_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    line, begin, loads = pipeline(), clock.now() - 300 * SECOND, []
+    line.handle([message(csl(seen(site.epcs[0], begin)))])
+
+    def fail_once() -> None:
+        loads.append(1)
+        if len(loads) == 1:
+            raise Unavailable("disk I/O error")
+
+    watch_loads(monkeypatch, fail_once)
+    with writing():
+        execute("UPDATE version SET recent_reads = recent_reads + 1")
+    late = message(csl(seen(site.epcs[0], begin + SECOND)))
+    with pytest.raises(Unavailable):
+        line.handle([late])
+    line.handle([late])
+    assert loads == [1, 1]
 
 
 @pytest.mark.parametrize(("is_awaited", "number"), [(True, 1), (False, 4)])
