@@ -88,7 +88,7 @@ class SignIns:
             self._refuse(address, at, is_version=True)
 
     def of(self, account: str) -> SignIn | None:
-        """Return the last sign-in of an account since the service started."""
+        """Return the last sign-in of an account."""
         return self._by_account.get(account)
 
     def silent_since(self, account: str, received_at: int | None) -> SignIn | None:
@@ -104,9 +104,9 @@ class SignIns:
             return row if is_silent else None
 
     def saved(self) -> list[tuple[str, SignIn]]:
-        """Return the sign-ins by account, to be kept over a restart, since readers stay connected meanwhile."""
+        """Return the sign-ins of connected accounts, to be kept over a restart: they do not sign in again then."""
         with self._lock:
-            return list(self._by_account.items())
+            return [(account, row) for account, row in self._by_account.items() if row.is_connected]
 
     def restore(self, rows: Iterable[tuple[str, Sequence[Any]]]) -> None:
         """Take over the result of `saved` from before a restart."""

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from edge.audit.actors import shell
+from edge.database.connection import execute, writing
 from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.status import parse_status
 from edge.ingest import routing
@@ -41,13 +42,18 @@ def test_no_topic_costs_a_look_at_every_reader(cast: Cast) -> None:
 
 
 def test_the_status_topic_of_a_reader_may_be_among_its_reads(cast: Cast) -> None:
-    for name, own, status_topic in (("one", "one/#", "one/+/state"), ("two", "two/#", "two/state")):
+    added = (("one", "one/#", "one/+/state"), ("two", "two/#", "two/state"), ("any", "any", None))
+    for name, own, status_topic in added:
         readers.add_reader(shell(cast.acme), name=name, topic=own, status_topic=status_topic, format="csl")
+    with writing():  # as where nobody else has topics
+        execute("UPDATE reader SET topic = '+/any' WHERE name = 'any'")
     router = Router()
     router.refresh()
-    found = {topic: router.find(topic) for topic in ("one/1/state", "one/1/reads", "two/state", "two", "$one/1")}
+    found = {
+        topic: router.find(topic) for topic in ("one/1/state", "one/1/reads", "two/state", "two", "x/any", "$x/any")
+    }
     parsers = {topic: line.parse is parse_status for topic, line in found.items() if line}
-    assert parsers == {"one/1/state": True, "one/1/reads": False, "two/state": True, "two": False}
+    assert parsers == {"one/1/state": True, "one/1/reads": False, "two/state": True, "two": False, "x/any": False}
 
 
 def test_the_port_of_an_antenna_name_is_looked_up_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,6 +130,21 @@ def test_a_refused_session_is_reported_while_a_reader_needs_it(tmp_path: Path) -
             assert subscriber.state().problem == ""
             subscriber.use_sessions(FIRST)
             wait_for(lambda: "session 1, of some readers, is not connected" in subscriber.state().problem, SOON)
+        finally:
+            subscriber.stop()
+
+
+def test_a_session_that_the_broker_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "KEEPALIVE_SECONDS", 2)
+    with mosquitto(tmp_path, "") as running, socket.create_server(("127.0.0.1", 0)) as silent:
+        one = Broker(f"mqtt://edge@127.0.0.1:{running.port}", "edge")
+        mute = one._replace(url=f"mqtt://edge@127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(Broker, "of_session", lambda *_: mute)
+        subscriber = Subscriber(one, ["#"], Handler(), queue_size=9, batch_size=9, sessions=2)
+        subscriber.use_sessions(FIRST)
+        subscriber.start()
+        try:
+            wait_for(lambda: subscriber.state().problem.endswith("is not connected: Keep alive timeout"), SOON)
         finally:
             subscriber.stop()
 

@@ -197,6 +197,29 @@ def test_held_messages_are_looked_at_while_no_message_arrives() -> None:
         writer.thread.join(SOON)
 
 
+def test_looks_between_commits_are_not_those_of_an_idle_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "CATCH_UP_SECONDS", -1.0)
+    looks: list[bool] = []
+    stopping = threading.Event()
+
+    def catch_up(is_idle: bool) -> bool:
+        looks.append(is_idle)
+        return False
+
+    writer = Writer(len, catch_up, lambda: None, queue_size=10, batch_size=1, stopping=stopping)
+    for _ in range(3):
+        writer.put(Message("dock", b"{}", 0))
+    writer.wake()
+    writer.thread.start()
+    try:
+        wait_for(lambda: len(looks) > 3, SOON)
+    finally:
+        stopping.set()
+        writer.wake()
+        writer.thread.join(SOON)
+    assert looks[:4] == [False, False, False, True]
+
+
 def test_only_messages_with_qos_1_are_acknowledged(commits: Commits) -> None:
     commits.writer.put(Message("dock", b"{}", 0, mid=0, qos=0))
     commits.writer.put(Message("dock", b"{}", 0, mid=7, qos=1))

@@ -1,4 +1,4 @@
-"""Readers: state and settings, and of a sled who carries it and the undo of its scans."""
+"""Readers: state and settings. For sleds, also the person or handheld they belong to, and undoing their scans."""
 
 from __future__ import annotations
 

@@ -131,6 +131,8 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
     record([read(40, site.pallet.id, reader.id, 10, -50)], 300 * SECOND, recent)
     labels = [one.label for one in antenna_activity(cast.acme, reader.id).antennas]
     assert labels == ["antenna 1", "antenna 2", "antenna 10"]
+    readers.remove_reader(shell(cast.acme), other.id)
+    assert {one.other for one in antenna_activity(cast.acme, reader.id).shared} == {"antenna 2", "antenna 10"}
 
 
 def test_a_page_explains_the_location_of_an_asset_and_undecided_reads(
