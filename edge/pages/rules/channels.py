@@ -23,6 +23,7 @@ from edge.validation import values
 
 PATH = "/channels"
 FIRST_KIND = next(iter(KINDS))
+EMPTY = {"is_sent_when_over": "on", "digest": "0"}
 
 
 @administrators.get(PATH, manual="channels#add-a-channel")
