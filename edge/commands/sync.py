@@ -197,7 +197,7 @@ def recover(actor: Actor, code: str | None) -> None:
     elif here.restored_from is None and not here.recovering:
         raise Conflict("Nothing to recover: this box has not been restored since it last reported to its hub")
     elif code:
-        recovered_history.join(actor, _use_code(code))
+        recovered_history.join(actor, _use_code(code, here))
     elif not here.recovering:
         recovered_history.begin(actor)
     here = _here()
@@ -229,8 +229,8 @@ def _use_code(code: str | None, here: Target | None = None) -> HubAccess:
     )
     if here and not here.is_of(hub):
         raise Conflict(
-            f"This box is the site {here.code}, and the code is of {hub.code}. Leave first: edge sync leave. "
-            "The code is now used; create another one"
+            f"This box is the site {here.code} of {here.hub_name}, and the code is for {hub.code} of {hub.hub_name}. "
+            "Leave first: edge sync leave. The code is now used; create another one"
         )
     files.write(config.data_dir, answer["client_secret"], read.authority)
     return hub

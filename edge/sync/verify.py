@@ -53,9 +53,6 @@ class Difference(NamedTuple):
     day: int | None = None  # since the epoch (UTC), for history
     is_fetched: bool = False
 
-    def __str__(self) -> str:
-        return self.text
-
 
 def compare(here: Target, call: Call, *, is_full: bool = False) -> list[Difference]:
     """Return the differences. Call only while no changes wait, since data in transit would differ, too."""
@@ -291,7 +288,7 @@ def _resend(here: Target, differences: list[Difference]) -> tuple[int, str]:
     sent = [one.again for one in differences if one.again and one not in kept]
     summary = SAME
     if differences:
-        named = "; ".join(map(str, differences[:20])) + ("; …" if len(differences) > 20 else "")
+        named = "; ".join(one.text for one in differences[:20]) + ("; …" if len(differences) > 20 else "")
         summary = f"{len(differences)} {'difference' if len(differences) == 1 else 'differences'}: {named}."
     if sent:
         summary += f" Sent again: {len(sent)}."

@@ -48,7 +48,7 @@ def compare(site: SiteBox) -> list[str]:
     with site.in_use():
         here = hub_link.find()
         assert here
-        return [str(difference) for difference in verify.compare(here, site.call)]
+        return [difference.text for difference in verify.compare(here, site.call)]
 
 
 def repair(site: SiteBox) -> str:

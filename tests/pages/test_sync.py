@@ -17,7 +17,7 @@ from edge.outbound import Network
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.rate_limits import Buckets
-from edge.records import assets, lookup
+from edge.records import assets, locations, lookup
 from edge.sync import batch_format, join, preview
 from edge.sync.sender import LinkError
 from edge.sync.store import conflicts, hub_link, site_health, site_lifecycle, sites
@@ -50,6 +50,18 @@ def test_a_code_is_shown_once_and_joins_one_site(sign_in_as: SignIn, cast: Cast)
 @pytest.mark.parametrize(("code", "name"), [("B R", "Berlin"), ("", "Berlin"), ("BER", " ")])
 def test_a_site_needs_a_code_that_can_begin_keys(sign_in_as: SignIn, code: str, name: str) -> None:
     assert sign_in_as(Role.ADMINISTRATOR).post("/sync/sites", {"code": code, "name": name}).status_code == 400
+
+
+def test_a_code_that_is_taken_is_refused_with_the_reason(sign_in_as: SignIn, cast: Cast) -> None:
+    """Also by a location, since the place of the site at the hub has the code as its key."""
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    ham = sites.add_site(shell(cast.acme), "HAM", "Hamburg", b"x" * 32)
+    locations.create(shell(cast.acme), name="Berlin", external_key="BER")
+    for path in ("/sync/sites", f"/sync/sites/{ham.no}/edit"):
+        refused = browser.post(path, {"code": "BER", "name": "Berlin"})
+        assert (refused.status_code, "External_key BER already exists" in refused.text) == (409, True)
+    refused = browser.post("/sync/sites", {"code": "HAM", "name": "Berlin"})
+    assert (refused.status_code, "A site HAM already exists" in refused.text) == (409, True)
 
 
 def test_only_administrators_of_the_organization_see_the_sites(sign_in_as: SignIn, cast: Cast) -> None:
@@ -94,8 +106,10 @@ def test_a_conflict_is_resolved_by_a_new_key_for_the_record_of_the_hub(
     assert "this hub has P-1, Ours" in page
     assert form in page
     assert browser.post(form, {f"key-{ham.no}-7": ""}).status_code == 400
-    refused = browser.post(form, {f"key-{ham.no}-7": "P-1"})
-    assert (refused.status_code, "P-1" in refused.text) == (409, True)
+    assets.create(shell(cast.acme), name="Another", external_key="P-2")
+    for key, why in (("P-1", "P-1 is the key of both; choose another one"), ("P-2", "External_key P-2 already exists")):
+        refused = browser.post(form, {f"key-{ham.no}-7": key})
+        assert (refused.status_code, why in refused.text) == (409, True)
     assert sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival).post(form).status_code in (400, 404)
     assert browser.post(form, {f"key-{ham.no}-7": "OUR-1"}).status_code == 303
     assert assets.get(cast.acme, pallet.id).external_key == "OUR-1"

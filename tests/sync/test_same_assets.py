@@ -256,5 +256,5 @@ def test_a_copy_that_the_hub_lacks_is_found_though_a_clock_was_ahead(
         assert execute("UPDATE asset SET deleted_at = NULL WHERE external_key = 'U-1'").rowcount == 1
         here = hub_link.find()
         assert here
-        assert [str(one) for one in verify.compare(here, ber.call)] == ["copy of asset U-1"]
+        assert [one.text for one in verify.compare(here, ber.call)] == ["copy of asset U-1"]
     assert ber.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == []

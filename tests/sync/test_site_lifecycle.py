@@ -116,6 +116,21 @@ def test_a_site_that_was_offline_during_the_rename_joins_with_a_new_code(company
     company.assert_settled()
 
 
+def test_a_site_of_another_hub_with_the_same_code_is_another_one(company: Company) -> None:
+    """Else the copies of the first hub would become this site's own and arrive at the other hub."""
+    ber = company.ber
+    with ber.in_use():
+        here = hub_link.find()
+        assert here
+        other = HubAccess("https://other", "BER", "Other hub", "key", hub_id="other", epoch=None)
+        assert here.hub_id == company.hub.permanent_id()
+        with pytest.raises(Conflict, match="is the site BER of The hub, and the code is for BER of Other hub"):
+            hub_link.renew_key(ber.actor, other)
+        assert here.is_of(other._replace(hub_id=here.hub_id))
+        assert here.is_of(other._replace(hub_id=""))  # of an earlier release
+        assert here.is_of(other._replace(epoch=here.epoch))  # restored to a state without its id
+
+
 # Retiring and removing ------------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ def ask(site: SiteBox, *, is_full: bool = False) -> list[str]:
         assert here
         differences = verify.compare(here, site.call, is_full=is_full)
         verify.repair(here, differences)
-        return [str(difference) for difference in differences]
+        return [difference.text for difference in differences]
 
 
 def nightly(site: SiteBox) -> list[bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def compare(site: SiteBox) -> list[str]:
     with site.in_use():
         here = hub_link.find()
         assert here
-        return [str(difference) for difference in verify.compare(here, site.call)]
+        return [difference.text for difference in verify.compare(here, site.call)]
 
 
 def change(box: Box, sql: str) -> None:
@@ -41,14 +42,16 @@ def change(box: Box, sql: str) -> None:
         assert execute(sql).rowcount == 1
 
 
-def test_a_comparison_in_parts_finds_what_differs(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("slow", "limit"), [(hub, "DIGEST_SECONDS"), (verify, "SLICE_SECONDS")])
+def test_a_comparison_in_parts_finds_what_differs(
+    company: Company, monkeypatch: pytest.MonkeyPatch, slow: ModuleType, limit: str
+) -> None:
     """An answer of the hub, or this box, may be out of time after each range of ids."""
-    monkeypatch.setattr(hub, "DIGEST_SECONDS", -1)
+    monkeypatch.setattr(slow, limit, -1)
     assert compare(company.ber) == []
     change(company.ber, "UPDATE asset SET name = 'Wrong' WHERE external_key = 'U-1'")
     change(company.ber, "UPDATE asset SET name = 'Wrong' WHERE external_key = 'H-1'")
     assert sorted(compare(company.ber)) == ["copy of asset H-1", "copy of asset U-1"]
-    monkeypatch.setattr(verify, "SLICE_SECONDS", -1)
     assert compare(company.ber) == []
 
 

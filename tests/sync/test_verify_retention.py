@@ -28,7 +28,7 @@ def differences(site: SiteBox) -> list[str]:
     with site.in_use():
         here = hub_link.find()
         assert here
-        return [str(one) for one in verify.compare(here, site.call)]
+        return [one.text for one in verify.compare(here, site.call)]
 
 
 def rows(box: SiteBox | Hub) -> int:

@@ -1,4 +1,4 @@
--- What each device said last about an expected list, as in stock_take_device.
+-- The newest report of each device about an expected list, as in stock_take_device.
 -- Who sees it: the organization's operators, before they sign off. Each device changes its own row, so it is not audited.
 -- Bound: 100 devices of one list. Retention: until it is signed off or deleted. Backup: with the database. Sync: none.
 -- Personal data: the person's name, of a device that is not enrolled.

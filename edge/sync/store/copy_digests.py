@@ -46,10 +46,7 @@ def at_site(organization_id: int, number: int) -> Hashes:
 
 
 def by_range(read: Read, first: int, without: Collection[int], seconds: float) -> tuple[dict[int, Digest], int]:
-    """Return the digests of the ranges from `first` on without some assets, and the last range.
-
-    Ends early after `seconds`. Call outside of a transaction.
-    """
+    """Return the digests of the ranges from `first` on without some assets, and the last range read in `seconds`."""
     ends_at, digests = time.monotonic() + seconds, dict[int, Digest]()
     with reading():
         for number in range(first, RANGES):

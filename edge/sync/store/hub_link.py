@@ -81,8 +81,13 @@ class Target(NamedTuple):
         return Cursor(self.epoch, self.acked_seq, self.chain)
 
     def is_of(self, hub: HubAccess) -> bool:
-        """Return True if the hub knows this box as the site, also one that was restored and has forgotten its code."""
-        return self.code in (hub.code, *hub.former_codes) or hub.epoch in (self.epoch, *self.former)
+        """Return True if the hub knows this box as the site, also one that was restored and has forgotten its code.
+
+        A site of another hub may have the same code.
+        """
+        is_other_hub = self.hub_id and hub.hub_id and self.hub_id != hub.hub_id
+        has_code = self.code in (hub.code, *hub.former_codes) and not is_other_hub
+        return has_code or hub.epoch in (self.epoch, *self.former)
 
 
 def find() -> Target | None:
@@ -128,7 +133,7 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, hub_id, joined_at, epoch, "
             "former_epochs, acked_seq) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*(actor.organization_id, *hub[:5]), *(clock.now(), epochs.new_epoch(), former, change_log.newest())),
+            (actor.organization_id, *hub[:5], clock.now(), epochs.new_epoch(), former, change_log.newest()),
         )
         if (horizon := former_hubs.return_to(actor.organization_id, hub.hub_id)) is not None:
             update(horizon=horizon, verify_wanted=1)
@@ -146,7 +151,8 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             raise NotFound("This box reports to no hub. To join one: edge sync join CODE")
         if not target.is_of(hub):
             raise Conflict(
-                f"This box is the site {target.code}, and the code is for {hub.code}. To be that one: edge sync leave"
+                f"This box is the site {target.code} of {target.hub_name}, and the code is for {hub.code} of "
+                f"{hub.hub_name}. To be that one: edge sync leave"
             )
         execute("DELETE FROM told")
         update(
