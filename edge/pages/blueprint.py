@@ -143,7 +143,7 @@ def error_page(error: Exception) -> Response:
     if request.is_json or request.headers.get("Accept", "").startswith("application/json"):
         response = jsonify(error=problem.text)
     else:
-        response = Response(render_template("error.html", problem=problem, **_on_every_page()), mimetype="text/html")
+        response = Response(_error_html(problem), mimetype="text/html")
     response.status_code = problem.status
     if isinstance(error, HTTPException):
         for name, value in error.get_headers():
@@ -155,6 +155,15 @@ def error_page(error: Exception) -> Response:
         response.headers.setdefault("Refresh", str(screen.RETRY_SECONDS))
         response.headers["Referrer-Policy"] = "no-referrer"
     return secure(response)
+
+
+def _error_html(problem: Problem) -> str:
+    """Return the page, without the sidebar if the database is unavailable: the sidebar reads it."""
+    try:
+        return render_template("error.html", problem=problem, **_on_every_page())
+    except Unavailable:
+        g.session = None
+        return render_template("error.html", problem=problem, **_on_every_page())
 
 
 def _problem(error: Exception) -> Problem:

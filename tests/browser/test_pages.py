@@ -272,6 +272,14 @@ def test_anything_is_found_from_every_page_by_keyboard(enter: Enter, site: Site)
     expect(page.locator("#found a[href='/stock-takes']")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#found")).to_be_hidden()
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).paddingLeft") == "0px"
+
+
+def test_without_scripts_a_phone_has_the_sidebar_on_the_page(enter: Enter, site: Site) -> None:
+    page = enter("ada", "/home", viewport=PHONE, java_script_enabled=False)
+    expect(page.locator(".side a").first).to_be_visible()
+    expect(page.locator(".quick button")).to_be_hidden()
 
 
 def test_on_a_phone_all_places_are_behind_more(enter: Enter, site: Site) -> None:
@@ -282,6 +290,11 @@ def test_on_a_phone_all_places_are_behind_more(enter: Enter, site: Site) -> None
     assert faults(page) == []
     page.keyboard.press("Escape")
     expect(page.locator(".side")).to_be_hidden()
+    page.click(".quick button")
+    page.focus(".quick button")
+    page.keyboard.press("Tab")  # into what the sidebar covers
+    expect(page.locator(".side")).to_be_hidden()
+    expect(page.locator(".quick button")).to_be_focused()
     page.click(".quick button")
     page.click(".side a:has-text('Kiosk displays')")
     expect(page.locator("h1")).to_have_text("Kiosk displays")

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from edge.audit.actors import shell
+from edge.errors import Unavailable
 from edge.people.people import RANK, Role
 from edge.readers import readers
 from edge.records import assets
@@ -64,6 +65,20 @@ def test_the_search_finds_records_readers_pages_and_chapters(
     assert ("/readers" in found(browser, "readers")) == (role == Role.EDITOR)
     assert found(browser, "no such thing anywhere") == []
     assert "Nothing found" in browser.get("/find?q=no+such+thing+anywhere").text
+
+
+def test_without_the_database_the_error_has_its_page(sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the sidebar of the error page read the database, too, so nobody saw what had failed."""
+    browser = sign_in_as(Role.ADMINISTRATOR)
+
+    def fail(*_: object) -> int:
+        raise Unavailable("The disk is full")
+
+    monkeypatch.setattr("edge.rules.alerts.scalar", fail)
+    answer = browser.get("/rules")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert "The disk is full" in answer.text
+    assert browser.get("/no-such-page").status_code == 404
 
 
 def test_places_are_found_by_their_names_in_the_language_of_the_person(sign_in_as: SignIn) -> None:

@@ -106,6 +106,10 @@ document.addEventListener("click", (event) => {
   if (button) toggleSheet(button, button !== open);
   else if (open && !event.target.closest(".sheet, .side")) toggleSheet(open, false);
 });
+document.addEventListener("focusin", ({ target }) => { // a sheet covers what comes after it
+  const open = document.querySelector("[data-sheet][aria-expanded=true]");
+  if (open && !target.closest(".sheet, .side, .quick, [data-sheet]")) toggleSheet(open, false);
+});
 document.addEventListener("keydown", (event) => {
   const open = event.key === "Escape" && document.querySelector("[data-sheet][aria-expanded=true]");
   if (open) toggleSheet(open, false);

@@ -44,6 +44,7 @@ function followTyping(form, field, found) {
     const isTyping = event.target.closest("input, select, textarea, [contenteditable]");
     if (event.key !== "/" || isTyping || event.ctrlKey || event.altKey || event.metaKey || document.querySelector("[data-scan]")) return;
     event.preventDefault();
+    field.focus(); // select() does not do that in every browser
     field.select();
   });
   field.title = t("Press / to search");

@@ -13,14 +13,16 @@ const LIST = { id: 7, name: "Truck 12", location: 1, missing: [11, 12], ticked: 
 let sent;
 let state; // the server's answer
 let expected;
+let onAnswer;
 
 globalThis.fetch = async (path, { body }) => {
   sent.push(JSON.parse(body).holds);
-  return { status: state ? 200 : 404, ok: Boolean(state), headers: { get: () => null }, text: async () => JSON.stringify(state || {}) };
+  return { status: state ? 200 : 404, ok: Boolean(state), headers: { get: () => null }, text: async () => { onAnswer(); return JSON.stringify(state || {}); } };
 };
 
 beforeEach(async () => {
   empty();
+  onAnswer = () => {};
   [sent, state] = [[], { ...LIST, is_signed: false, is_asked: false, devices: [["other", "otto", true, 0, null, 5]] }];
   Object.assign(link, { state: "ok", me: { csrf: "x", organization: 9, person: 1 } });
   await queue.save("list", LIST);
@@ -52,6 +54,24 @@ test("a device that is asked to stop says so, and scans again only after the ser
   [sent, state.is_asked] = [[], false];
   await expected.catchUp();
   assert.deepEqual([held(), expected.isStopped()], [[[[7, false, 0]], [[7, true, 0]]], false]);
+});
+
+test("a list that is left while the answer is stored stays left", async () => {
+  state.is_asked = true;
+  const before = expected.list;
+  onAnswer = async () => {
+    for (let turn = 0; turn < 100 && expected.list === before; turn += 1) await null;
+    await expected.leave();
+  };
+  assert.equal(await expected.catchUp(), true);
+  assert.equal(expected.list, null);
+});
+
+test("the counts include the surplus of which the server sends no lines", async () => {
+  Object.assign(state, { surplus: [{ id: 13, name: "Box", key: "B", other: "" }], surplus_count: 700 });
+  await expected.catchUp();
+  const groups = expected.groupsOf([]);
+  assert.deepEqual(["surplus", "wrong", "missing"].map((name) => expected.countOf(groups, name)), [700, 0, 2]);
 });
 
 test("an open sweep goes on, since what it reads is counted", async () => {

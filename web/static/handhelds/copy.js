@@ -155,11 +155,13 @@ function loaded(carriers, id, location, { onto, off }, now) {
 }
 
 /** An asset with what is on it, and on that, as far as this device knows it. */
-function* withContents(carriers, id, done = new Set()) {
-  if (done.has(id) || !rowOf(id)) return;
-  done.add(id);
-  yield id;
-  for (const [one, carrier] of carriers) if (carrier === id) yield* withContents(carriers, one, done);
+function withContents(carriers, id) {
+  const found = new Set(rowOf(id) ? [id] : []);
+  for (let before = 0; before < found.size;) { // once for each level of the load, not for each asset
+    before = found.size;
+    for (const [one, carrier] of carriers) if (found.has(carrier) && rowOf(one)) found.add(one);
+  }
+  return found;
 }
 
 function makeIndex() {

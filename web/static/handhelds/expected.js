@@ -11,7 +11,7 @@ import { ask, exchangeWork, flush, follow, othersOf, post } from "./sync.js";
 const COUNTING = ["queued", "recorded", "again"];
 const EMPTY = { ticked: [], missing: [], surplus: [], wrong: [], surplus_count: 0, wrong_count: 0 };
 
-// The server's state, see `edge/pages/handhelds/expected_lists.py`, or null. `since`: when this device or the server started it
+// The server's state, see `edge/pages/handhelds/stock_takes.py`, or null. `since`: when this device or the server started it
 export let list = null;
 let ids = new Set();
 
@@ -93,6 +93,9 @@ export function groupsOf(log, isSorted = true) {
   if (isSorted) for (const group of Object.values(groups)) group.sort((a, b) => byName(a.name, b.name));
   return groups;
 }
+
+/** The number of a group: the server sends at most 500 surplus or wrong assets, and counts all. */
+export const countOf = (groups, name) => Math.max(groups[name].length, list[`${name}_count`] || 0);
 
 const idOf = (code) => (copy.find(code) || {}).id;
 const named = (id) => copy.byId(id) || { id, name: String(id), key: "" };

@@ -2,7 +2,7 @@
 
 import { setLoading } from "./carrier.js";
 import { newId } from "./catch.js";
-import { catchUp, choose, groupsOf, leave, list, otherDevices, signOff, unsigned } from "./expected.js";
+import { catchUp, choose, countOf, groupsOf, leave, list, otherDevices, signOff, unsigned } from "./expected.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { anchor, button, choice, closeSheet, drawGroups, fill, message, openSheet, part, sheet } from "./sheets.js";
@@ -92,7 +92,7 @@ export function showGroups(log) {
     button(t("Sign off as {person}", { person: link.me ? link.me.name : "" }), () => confirm(groups), "button wide"),
     message(t("A signed list does not change any more.")),
   ]);
-  drawGroups(body, "expected", TITLES, "ticked", groups, line);
+  drawGroups(body, "expected", TITLES, "ticked", groups, line, (name) => countOf(groups, name));
 }
 
 function line(_, { id, name, key, other }) {
@@ -118,7 +118,7 @@ async function confirm(groups) {
 /** What is signed off is what the sheet shows. */
 async function content() {
   const [groups, { version }] = [groupsOf(await queue.recent(Infinity)), list];
-  return { parts: [countsOf((name) => groups[name].length)], isPartial: !isWhole(groups), sign: () => finish(version) };
+  return { parts: [countsOf((name) => countOf(groups, name))], isPartial: !isWhole(groups), sign: () => finish(version) };
 }
 
 const isWhole = (groups) => !groups.missing.length && !groups.wrong.length && !groups.surplus.length;

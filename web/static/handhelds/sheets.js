@@ -98,7 +98,7 @@ export function drawLines(element, lines) {
 const MOST = 200; // lines shown of a group
 
 /** Draw groups of lines that open and close, without empty ones. `line(group, one)` is a line for `drawLines`. */
-export function drawGroups(element, id, titles, closed, groups, line) {
+export function drawGroups(element, id, titles, closed, groups, line, number = (name) => groups[name].length) {
   const names = Object.keys(titles).filter((name) => groups[name].length);
   drawLines(element, names.map((name) => [name, "", () => {
     const section = part("take-group", "", "details");
@@ -109,7 +109,7 @@ export function drawGroups(element, id, titles, closed, groups, line) {
   }]));
   names.forEach((name, at) => {
     const [summary, list] = element.children[at].children;
-    summary.textContent = `${titles[name]}: ${groups[name].length}`;
+    summary.textContent = `${titles[name]}: ${number(name)}`;
     drawLines(list, groups[name].slice(0, MOST).map((one) => line(name, one)));
   });
 }

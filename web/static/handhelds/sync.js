@@ -239,7 +239,7 @@ export async function follow({ ask, now, keep, after }, asks) {
   await keep(next);
   if (!next) return false;
   const stops = state.is_asked && !(await queue.load("sweeping")); // what it reads is counted, and not yet sent
-  if (stops === Boolean(next.stopped)) return true;
+  if (stops === Boolean(next.stopped) || !isSame()) return true;
   await keep({ ...now(), stopped: stops ? "stopped" : "resuming" });
   await ask(open.id);
   if (!stops && isSame()) await keep({ ...now(), stopped: "" });
