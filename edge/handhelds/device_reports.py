@@ -17,7 +17,7 @@ class _Kind(NamedTuple):
     open: str  # ids of those that are open
 
 
-_KINDS = {
+KINDS = {
     "stock_take": _Kind(
         "stock_take_device",
         "stock_take_id",
@@ -29,7 +29,6 @@ _KINDS = {
         "SELECT id FROM expected_list WHERE organization_id = :organization AND signed_at IS NULL",
     ),
 }
-KINDS = tuple(_KINDS)
 
 
 class Report(NamedTuple):
@@ -56,7 +55,7 @@ def record(
     organization_id: int, kind: str, device: str, name: str, reports: Sequence[Report], reported_at: int
 ) -> None:
     """Replace the reports of a device: it reports all of a kind that are open there or have unsent scans."""
-    table, column, is_open = _KINDS[kind]
+    table, column, is_open = KINDS[kind]
     if not reports and not execute(f"SELECT 1 FROM {table} WHERE device = ?", (device,)).fetchone():
         return  # the usual case, without a transaction
     common = {"organization": organization_id, "device": device, "name": name, "at": reported_at}
@@ -77,12 +76,12 @@ AND (SELECT count(*) FROM {0} WHERE {1} = :signed_id AND device <> :device) < :m
 
 def devices_of(kind: str, signed_id: str | int) -> list[Device]:
     """Return the devices of a stock-take or list by name."""
-    table, column, _ = _KINDS[kind]
-    sql = f"SELECT {', '.join(Device._fields).replace('id', 'device', 1)} FROM {table} WHERE {column} = ?"
+    table, column, _ = KINDS[kind]
+    sql = f"SELECT device, name, is_open, unsent, unsent_since, reported_at FROM {table} WHERE {column} = ?"
     return [Device._make(row) for row in execute(f"{sql} ORDER BY name, device", (signed_id,))]
 
 
 def forget(kind: str, signed_id: str | int) -> None:
     """Delete the reports of a stock-take or list that was signed off or cancelled."""
-    table, column, _ = _KINDS[kind]
+    table, column, _ = KINDS[kind]
     execute(f"DELETE FROM {table} WHERE {column} = ?", (signed_id,))

@@ -31,12 +31,12 @@ ASSETS = Place("/", N_("Assets"), "board", also=("/assets", "/bulk", "/past", "/
 ALERTS = Place("/alerts", N_("Alerts"), "alerts")
 SCAN = Place("/scan", N_("Scan"), "scan", Role.OPERATOR)
 MUSTERS = Place("/musters", N_("Musters"), "musters")
-OWN = (  # the account menu (spec: Authentication 1 names API Keys there)
+OWN = (  # the account menu (interface: Authentication 1 names API Keys there)
     Place("/account", N_("My account"), "account"),
     Place("/keys", N_("API Keys"), "keys", Role.ADMINISTRATOR),
     Place("/manual", N_("Manual"), "help", also=("/api/docs",)),
 )
-BAR = (HOME, ASSETS, SCAN, ALERTS)  # on phones, beside the sidebar
+BAR = (HOME, ASSETS, SCAN, ALERTS)  # at the bottom of phones
 
 GROUPS = (
     (N_("Overview"), (HOME, ALERTS, Place("/plans", N_("Floor plans"), "plans"))),
@@ -87,21 +87,14 @@ GROUPS = (
 
 def groups() -> list[tuple[str, list[Place]]]:
     """Return the groups of places for the role of the signed-in person, without empty ones."""
-    shown = [(title, _visible(places)) for title, places in GROUPS]
+    shown = [(title, visible(places)) for title, places in GROUPS]
     return [(title, places) for title, places in shown if places]
-
-
-def bar() -> list[Place]:
-    return _visible(BAR)
-
-
-def own() -> list[Place]:
-    return _visible(OWN)
 
 
 def open_alerts() -> int:
     return alerts.count_alerts(organization_id(), AlertFilter())
 
 
-def _visible(places: Sequence[Place]) -> list[Place]:
+def visible(places: Sequence[Place]) -> list[Place]:
+    """Return the places for the role of the signed-in person."""
     return [one for one in places if has_role(one.role) and (one is not MUSTERS or may_muster())]

@@ -28,8 +28,7 @@ def shoot(page: Page, name: str) -> None:
 def test_a_door_is_set_up_and_shows_who_passes(enter: Enter, site: Site, viewport: ViewportSize) -> None:
     gate = Gate(site.organization_id, count=3)
     doors.set_antennas(gate.actor, gate.door, [])
-    page = enter("ada", "/locations", viewport=viewport)
-    page.locator("main").get_by_role("link", name="Doors").click()
+    page = enter("ada", "/doors", viewport=viewport)
     expect(page.get_by_role("heading", name="Doors")).to_be_visible()
     shoot(page, "doors")
     page.get_by_role("link", name="Gate").click()

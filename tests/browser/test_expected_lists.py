@@ -27,8 +27,7 @@ def check(page: Page, name: str) -> None:
 def test_a_truck_is_loaded(enter: Enter, site: Site, viewport: ViewportSize) -> None:
     gate = Gate(site.organization_id, count=5)
     keys = [assets.get(site.organization_id, one).external_key for one in gate.assets]
-    page = enter("ada", "/locations", viewport=viewport)
-    page.locator("main").get_by_role("link", name="Expected lists").click()
+    page = enter("ada", "/expected-lists", viewport=viewport)
     for name, codes in (("Truck 12 to Lyon", keys[:3]), ("Truck 13", keys[3:4])):
         page.goto(page.url.partition("/expected-lists")[0] + "/expected-lists/new")
         page.get_by_label("Name").fill(name)

@@ -230,6 +230,14 @@ def test_a_silent_device_is_named_unless_it_set_the_stock_take_aside(scan_page: 
     sign_off(one)
 
 
+def settles(one: Page, other: Page) -> None:
+    """The device that signs off names the other one, and offers to sign off as soon as that has sent everything."""
+    expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
+    expect(one.locator("button:has-text('Sign off anyway as olga')")).to_be_visible()
+    other.context.set_offline(False)
+    expect(one.locator("#other-devices")).to_have_text("otto: everything sent")
+
+
 def test_a_device_that_reported_went_offline_and_scanned_on_is_not_taken_for_settled(
     scan_page: ScanPage, site: Site
 ) -> None:
@@ -246,10 +254,7 @@ def test_a_device_that_reported_went_offline_and_scanned_on_is_not_taken_for_set
     outcome(other, "counted", "Pallet 1")
     one.click("#take")
     one.click("text=Sign off …")
-    expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
-    expect(one.locator("button:has-text('Sign off anyway as olga')")).to_be_visible()
-    other.context.set_offline(False)
-    expect(one.locator("#other-devices")).to_have_text("otto: everything sent")
+    settles(one, other)
     expect(one.locator("#sheet-body")).to_contain_text("Here: 2")
     one.click("#sheet-close")
     scan(other, "BC-0001")  # not before the server knows that it counts again
@@ -278,10 +283,7 @@ def test_before_a_list_is_signed_off_other_devices_are_asked_to_stop_and_named(
     outcome(one, "recorded", "Pallet 1")
     one.click("#expected")
     one.click("button:has-text('Sign off as olga')")
-    expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
-    expect(one.locator("button:has-text('Sign off anyway as olga')")).to_be_visible()
-    other.context.set_offline(False)
-    expect(one.locator("#other-devices")).to_have_text("otto: everything sent")
+    settles(one, other)
     expect(one.locator("#sheet-body")).to_contain_text("Missing: 0")
     scan(other, "BC-0003")
     outcome(other, "refused", "The list is being signed off on another device. Wait, or leave it here")

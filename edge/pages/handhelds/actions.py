@@ -137,9 +137,8 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
     ]
     for kind in device_reports.KINDS:
         counts = Counter(item[kind] for item in received if _IS_ID[kind](item.get(kind)))
-        reports = [_holding(kind, one, counts) for one in holds[:_MOST_HOLDINGS]]
-        known = [one for one in reports if one is not None]
-        device_reports.record(organization_id, kind, device, name, known, at)
+        reports = filter(None, (_holding(kind, one, counts) for one in holds[:_MOST_HOLDINGS]))
+        device_reports.record(organization_id, kind, device, name, list(reports), at)
 
 
 def _holding(kind: str, one: Any, received: Mapping[Any, int]) -> device_reports.Report | None:
