@@ -41,7 +41,7 @@ BAR = (HOME, ASSETS, SCAN, ALERTS)  # at the bottom of phones
 GROUPS = (
     (N_("Overview"), (HOME, ALERTS, Place("/plans", N_("Floor plans"), "plans"))),
     (
-        N_("Things"),
+        N_("Inventory"),
         (
             ASSETS,
             Place("/locations", N_("Locations"), "locations"),
