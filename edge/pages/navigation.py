@@ -31,7 +31,7 @@ ASSETS = Place("/", N_("Assets"), "board", also=("/assets", "/bulk", "/past", "/
 ALERTS = Place("/alerts", N_("Alerts"), "alerts")
 SCAN = Place("/scan", N_("Scan"), "scan", Role.OPERATOR)
 MUSTERS = Place("/musters", N_("Musters"), "musters")
-OWN = (  # the account menu (interface: Authentication 1 names API Keys there)
+OWN = (  # the account menu (interface: Authentication 1)
     Place("/account", N_("My account"), "account"),
     Place("/keys", N_("API Keys"), "keys", Role.ADMINISTRATOR),
     Place("/manual", N_("Manual"), "help", also=("/api/docs",)),

@@ -10,7 +10,7 @@ def test_get_of_one_asset(acme: Api) -> None:
     made = acme.make("/assets", name="Pallet")
     files, functions = ways.of(lambda: acme.get(f"/assets/{made['id']}"))
     assert files <= 22
-    assert functions <= 47
+    assert functions <= 48  # one is the look at the User-Agent, for which no text of a stranger is kept
 
 
 def test_patch_of_one_asset(acme: Api) -> None:
@@ -18,4 +18,4 @@ def test_patch_of_one_asset(acme: Api) -> None:
     names = iter("ABCDEF")
     files, functions = ways.of(lambda: acme.patch(f"/assets/{made['id']}", {"name": next(names)}))
     assert files <= 36
-    assert functions <= 104
+    assert functions <= 105
