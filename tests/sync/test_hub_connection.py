@@ -27,10 +27,10 @@ MOVED = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length:
 
 
 @contextmanager
-def hub(serve: Callable[[socket.socket], None], seconds: float = 30) -> Iterator[HubClient]:
+def hub(serve: Callable[[socket.socket], None], seconds: float = 120) -> Iterator[HubClient]:
     """Run a server in a thread and yield a connection to it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(10)  # a connection that never comes fails the test
+        listening.settimeout(60)  # a connection that never comes fails the test
         thread = threading.Thread(target=serve, args=(listening,))
         thread.start()
         connection = HubClient(f"http://127.0.0.1:{listening.getsockname()[1]}/box/", "", "", None, seconds=seconds)
@@ -91,13 +91,13 @@ def test_after_an_answer_that_never_came_the_next_request_connects_again(monkeyp
     def serve(listening: socket.socket) -> None:
         with listening.accept()[0]:
             answering([ANSWER])(listening)
-            is_over.wait(10)
+            is_over.wait(60)
 
     with hub(serve) as connection:
         with pytest.raises(TimeoutError):
             post(connection)
         assert connection._connection
-        connection._connection.timeout = 10
+        connection._connection.timeout = 60
         try:
             assert post(connection).content == b"ok"
         finally:
