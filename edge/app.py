@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, request
 from werkzeug.routing import Rule
 
 from edge import metrics, services
 from edge.api import envelope, epcis, event_stream, feed, routes, sync
-from edge.api.middleware import is_api_path, request_context
+from edge.api.guard import Guard, check_route
+from edge.api.middleware import RequestContext, compress, is_api_path, request_context
 from edge.database.connection import domain_error, hide_people, limit_statements, share_processor
 from edge.errors import Unavailable
 from edge.logs import Access, without_secret, write_access
@@ -59,10 +60,9 @@ def create_app(installed: Services) -> Flask:
     """Create the application. Its database must be open before the first request."""
     app = _Application(__name__, static_folder=None)
     services.install(app, installed)
-    _watch_requests(app, installed)
     app.register_blueprint(probes)
     blueprint.register(app)
-    routes.register(app, installed)
+    _watch_requests(app, installed, routes.register(app, installed))
     sync.register(app)
     event_stream.register(app, cookies.session_token)
     feed.register(app)
@@ -77,31 +77,33 @@ def _on_error(error: Exception) -> Response:
     return envelope.error_response(error) if is_api_path(request.path) else blueprint.error_page(error)
 
 
-def _watch_requests(app: Flask, installed: Services) -> None:
-    """Set a deadline for SQL statements, refuse writes during an upgrade, measure the time, and release the
-    caller's slot.
+def _watch_requests(app: Flask, installed: Services, checks: Guard) -> None:
+    """Set a deadline for SQL statements, refuse writes during an upgrade, check requests of the API, compress their
+    responses, measure the time, and release the caller's slot.
 
     A view that streams a file keeps its slot. There is one hook per phase, because Flask takes 2 µs for each hook.
     """
+    settings = installed.settings
 
     @app.before_request
-    def begin() -> None:
-        g.started = time.perf_counter()
+    def begin() -> Response | None:
         limit_statements(STATEMENT_SECONDS, for_all=request.method in _READING)
         hide_people(True)  # until the guard of the pages or an endpoint knows that the caller may see them
-        if request.method not in _READING and is_pending(installed.config.data_dir):
+        if request.method not in _READING and is_pending(settings.config.data_dir):
             raise Unavailable(N_("An upgrade is being completed; try again in a few seconds"))
+        return check_route(checks) if request_context().is_api else None
 
     @app.after_request
-    def measure(response: Response) -> Response:
+    def finish(response: Response) -> Response:
         """Count by route and known method only, because clients choose paths and methods freely."""
-        now = time.perf_counter()
+        context = request_context()
+        compress(response, context)
+        seconds = time.perf_counter() - context.started
         rule = request.url_rule
-        series = _series(request.method, rule.rule if rule else "none", response.status_code)
-        series.observe(now - g.get("started", now))
-        access_log = installed.config.http_access_log
+        _series(request.method, rule.rule if rule else "none", response.status_code).observe(seconds)
+        access_log = settings.config.http_access_log
         if access_log != "off":
-            _write_access(response.status_code, now - g.get("started", now), as_json=access_log == "json")
+            _write_access(context, response.status_code, seconds, as_json=access_log == "json")
         return response
 
     @app.teardown_request
@@ -110,8 +112,7 @@ def _watch_requests(app: Flask, installed: Services) -> None:
         share_processor(None)
 
 
-def _write_access(status: int, seconds: float, as_json: bool) -> None:
-    context = request_context()
+def _write_access(context: RequestContext, status: int, seconds: float, as_json: bool) -> None:
     path = without_secret(request.path)
     access = Access(request.method, path, status, seconds * 1_000, context.request_id, context.actor)
     write_access(access, as_json)

@@ -1,11 +1,12 @@
-"""Rate limits, limits of what runs at the same time, and network addresses.
+"""Rate limits, limits of what runs at the same time, callers, and network addresses.
 
 `edge.api.guard` has those of the API, `edge.people.sign_in` those of sign-ins.
 
 Rate limits are token buckets in memory, so a restart refills them. They use the monotonic clock, so changes of the
 system time have no effect.
 
-`server.workers` keeps one caller from occupying all threads with slow requests, `FileLimit` with files.
+`server.workers` keeps one caller from occupying all threads with slow requests, `FileLimit` with files. It chooses
+among waiting requests before it can look up their credentials, so it learns here which were valid in earlier requests.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping
 from ipaddress import ip_address, ip_network
 from itertools import islice
@@ -49,13 +50,13 @@ class Buckets:
             now = time.monotonic()
             left = self._left(key, now)
             amount = min(amount, self._burst)
-            budget = self._budget(left, amount)
-            if budget.allowed:
+            missing = amount - left
+            if missing <= 0:
                 left -= amount
             if len(self._buckets) >= MOST_KEYS and key not in self._buckets:
                 self._make_room(now)
             self._buckets[key] = (left, now)
-        return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
+        return self._budget(left, missing)
 
     def put_back(self, key: str, amount: float) -> None:
         """Undo a `take`."""
@@ -87,7 +88,8 @@ class Buckets:
     def look(self, key: str) -> Budget:
         """Return the state without taking a token."""
         with self._lock:
-            return self._budget(self._left(key, time.monotonic()))
+            left = self._left(key, time.monotonic())
+        return self._budget(left, 1 - left)
 
     def fill(self, key: str) -> None:
         with self._lock:
@@ -101,10 +103,11 @@ class Buckets:
         left, since = self._buckets.get(key, (self._burst, now))
         return min(self._burst, left + (now - since) * self._per_second)
 
-    def _budget(self, left: float, amount: float = 1) -> Budget:
-        allowed = left >= amount
-        retry_after = 0 if allowed else math.ceil((amount - left) / self._per_second)
-        return Budget(allowed, max(0, int(left)), retry_after, math.ceil((self._burst - left) / self._per_second))
+    def _budget(self, left: float, missing: float) -> Budget:
+        """Return the state of a bucket. `missing`: tokens that the request would have needed."""
+        retry_after = max(0, math.ceil(missing / self._per_second))
+        full_after = math.ceil((self._burst - left) / self._per_second)
+        return Budget(missing <= 0, max(0, int(left)), retry_after, full_after)
 
     def _make_room(self, now: float) -> None:
         """Drop full buckets. If there are none, drop the tenth with the most tokens."""
@@ -165,6 +168,51 @@ def count_down(counts: Counter[Any], key: Hashable) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]
+
+
+MOST_CALLERS = 10_000
+PERSON = "person:"  # begin of the name of somebody who uses the pages
+
+
+class Caller(NamedTuple):
+    """A person or API key, otherwise the network of the client, "" if that is not limited."""
+
+    name: str
+    organization_id: int | None
+
+
+_callers: OrderedDict[int, Caller] = OrderedDict()  # by the hash of a credential, with the seed of this process
+_seen: set[int] = set()
+
+
+def note_caller(credential: str, name: str, organization_id: int) -> bool:
+    """Remember the caller of a valid credential: an Authorization header, or the token of a session.
+
+    Returns True if several organizations use this box.
+    """
+    key = hash(credential)
+    _callers.pop(key, None)  # another thread may drop the oldest one at any moment
+    _callers[key] = Caller(name, organization_id)
+    _seen.add(organization_id)
+    if len(_callers) > MOST_CALLERS:
+        _callers.popitem(last=False)
+    return len(_seen) > 1
+
+
+def find_caller(credential: str) -> Caller | None:
+    """Return the caller of a credential, None if it was never valid or not used for long."""
+    return _callers.get(hash(credential))
+
+
+def has_several_organizations() -> bool:
+    """Return True if several organizations use this box."""
+    return len(_seen) > 1
+
+
+def forget_callers() -> None:
+    """Forget all credentials. For tests."""
+    _callers.clear()
+    _seen.clear()
 
 
 V6_BITS = 64  # prefix length; a client can change its address within this network at will

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "edge"
 # The floors of the building, from the bottom. A room imports from the floors below it, and from itself.
 FLOORS = (
     {"errors", "clock", "metrics", "terminal", "texts"},
-    {"conversations", "fair_turns", "known_callers", "logs", "manual", "memory_budget", "outbound", "rate_limits"},
+    {"conversations", "fair_turns", "logs", "manual", "memory_budget", "outbound", "rate_limits"},
     {"validation", "database"},
     {"audit", "formats"},
     {"config", "labels", "people", "records"},

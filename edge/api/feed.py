@@ -9,8 +9,8 @@ from __future__ import annotations
 from flask import Blueprint, Flask, Response, request
 
 from edge.api import bearer
-from edge.api.compression import FEED_TYPE
 from edge.api.envelope import ApiError
+from edge.api.middleware import FEED_TYPE
 from edge.errors import NotFound
 from edge.feed import cursors, pages
 from edge.feed.cursors import Gone

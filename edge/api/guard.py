@@ -6,26 +6,27 @@ Their order: User-Agent, path, method, token, scope, rate limit, media type, que
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Flask, Request, Response, request
 from werkzeug.exceptions import NotFound
-from werkzeug.http import parse_options_header
+from werkzeug.http import http_date, parse_options_header
 
-from edge.api import compression, idempotency, middleware, responses
+from edge import clock
+from edge.api import idempotency, middleware, responses
 from edge.api.envelope import ApiError, unauthorized
-from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
 from edge.api.responses import PREFIX
+from edge.api.schemas import ANSWERS, earliest_sunset
 from edge.audit import actors
 from edge.people import tokens
 from edge.people.tokens import Principal
 from edge.rate_limits import Buckets, client_network
 from edge.records.idempotency import Create
 from edge.services import Services
-from edge.tracking import tracked_people
 from edge.validation import body, form, query
 from edge.validation.body import Body
 
@@ -71,22 +72,21 @@ def guard_of(app: Flask) -> Guard:
 
 
 def install(app: Flask, installed: Guard) -> None:
-    """Add the checks, the compression and the API headers to the application."""
+    """Add the API headers to the application."""
     app.extensions["api"] = installed
-    compression.install(app)
     app.url_map.merge_slashes = False  # a path with `//` answers 404 instead of a redirect
-    app.before_request(partial(check_route, installed))
     app.wsgi_app = middleware.with_api_headers(  # type: ignore[assignment, method-assign]
         app.wsgi_app, installed.headers, installed.buckets.untouched
     )
 
 
 def check_route(installed: Guard) -> Response | None:
-    """Check User-Agent, path and method, also where no route matches. Return a response to end the request early."""
+    """Check User-Agent, path and method of a request under an API path, also where no route matches.
+
+    Return a response to end the request early.
+    """
     current: Request = request._get_current_object()  # type: ignore[attr-defined]  # resolve the proxy once
     environ, path, method = current.environ, current.path, current.method
-    if not is_api_path(path):
-        return None
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
     if (
         not is_preflight
@@ -102,6 +102,48 @@ def check_route(installed: Guard) -> Response | None:
     if current.routing_exception is not None:
         raise current.routing_exception
     return responses.nothing() if method == "OPTIONS" else None
+
+
+def view(installed: Guard, operation: Operation) -> Callable[..., Response]:
+    """Return the view of an operation, with its checks."""
+    handler = operation.handler
+
+    def write(**path: Any) -> Response:
+        call = authorize(installed, operation, path)
+        return idempotency.once(call.idempotent, lambda: handler(call)) if call.idempotent else handler(call)
+
+    def read(**path: Any) -> Response:
+        call = authorize(installed, operation, path)
+        began = time.thread_time()
+        try:
+            return handler(call)
+        finally:
+            charge(installed, call.principal.subject, time.thread_time() - began)
+
+    chosen = read if operation.method == "GET" else write
+    field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
+    if operation.sunset or field_sunset:
+        return _deprecated(chosen, operation.sunset, field_sunset)
+    return chosen
+
+
+def _deprecated(
+    view: Callable[..., Response], sunset: datetime | None, field_sunset: datetime | None
+) -> Callable[..., Response]:
+    """Wrap a view of an operation that is deprecated or returns a deprecated field (interface: Versioning 5).
+
+    After `sunset` it answers 410. `field_sunset` is only announced.
+    """
+    first = min(moment for moment in (sunset, field_sunset) if moment)
+    headers = (("Deprecation", "true"), ("Sunset", http_date(first)))
+
+    def deprecated(**path: Any) -> Response:
+        middleware.request_context().deprecation = headers
+        if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
+            raise ApiError("gone", f"This was removed on {http_date(sunset)}")
+        return view(**path)
+
+    return deprecated
 
 
 def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> Call:
@@ -130,13 +172,7 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
 
 
 def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
-    """Return the bearer of the token. Raises ApiError.
-
-    People are like assets that were never scanned, unless the organization lets the API show their positions. A token
-    of a signed-in person shows no more than the pages do.
-
-    Decision record: web/manual/decisions/positions-of-people.md
-    """
+    """Return the bearer of the token. Raises ApiError."""
     header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
         raise unauthorized(USE_BEARER if _has_token_elsewhere(environ) else "Missing authorization header")
@@ -146,8 +182,7 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
     principal = tokens.principal(installed.environment, token.strip())
     if principal is None:
         raise unauthorized(NOT_VALID)
-    hides_people = tracked_people.setting(principal.organization_id).is_hidden_in_api(principal.role)
-    middleware.admit(header, principal.subject, principal.organization_id, hides_people=hides_people)
+    middleware.admit(header, principal.subject, principal.organization_id, hides_people=principal.hides_people)
     return principal
 
 

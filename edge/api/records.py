@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from flask import Response
 
-from edge.api import responses, serializers
+from edge.api import responses
 from edge.api.operations import Call, operation
 from edge.database.lists import Page, SortTerm
 from edge.errors import NotFound
@@ -44,7 +44,7 @@ ASSETS = Resource(
     assets.KIND,
     "an asset",
     assets.list_page,
-    serializers.asset,
+    responses.asset,
     query.ASSETS,
     bodies.ASSET_CREATE,
     bodies.ASSET_PATCH,
@@ -58,7 +58,7 @@ LOCATIONS = Resource(
     locations.KIND,
     "a location",
     locations.list_page,
-    serializers.location,
+    responses.location,
     query.LOCATIONS,
     bodies.LOCATION_CREATE,
     bodies.LOCATION_PATCH,
@@ -147,7 +147,7 @@ def _rename(resource: Resource, call: Call) -> Response:
 
 def _add_tag(resource: Resource, call: Call) -> Response:
     row = resource.kind.attach_tag(call.actor, call.record_id, NewTag(**call.body))
-    return responses.created(serializers.tag(row), f"/{resource.kind.owner}s/{call.record_id}/tags/{row.id}")
+    return responses.created(responses.tag(row), f"/{resource.kind.owner}s/{call.record_id}/tags/{row.id}")
 
 
 def _remove_tag(resource: Resource, call: Call) -> Response:

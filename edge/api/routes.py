@@ -2,75 +2,62 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from flask import Flask, Response
-from werkzeug.http import http_date
 
-from edge import clock
-from edge.api import documents, guard, idempotency, middleware, openapi, records, tokens, tracking
-from edge.api.envelope import ApiError
+from edge.api import guard, openapi, records, tokens, tracking
 from edge.api.guard import Guard
 from edge.api.operations import OPERATIONS, Operation
 from edge.api.responses import PREFIX
-from edge.api.schemas import ANSWERS, earliest_sunset
 from edge.services import Services
+from edge.validation import json_text
 
 RESOURCES = (tokens, records, tracking)  # importing them fills the table of operations
+JSON_PATH, YAML_PATH = "/api/openapi.json", "/api/openapi.yaml"
 
 
-def register(app: Flask, installed: Services, operations: Sequence[Operation] = OPERATIONS) -> None:
-    """Add the routes of the operations and of the document to the application."""
+def register(app: Flask, installed: Services, operations: Sequence[Operation] = OPERATIONS) -> Guard:
+    """Add the routes of the operations and of the document to the application. Return the checks of the API."""
     checks = guard.guard_for(installed)
     guard.install(app, checks)
-    documents.register(app, lambda: openapi.document(operations, installed.version))
+    _add_documents(app, lambda: openapi.document(operations, installed.version))
     for operation in operations:
         rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
-        view = _view(checks, operation)
+        view = guard.view(checks, operation)
         if operation.max_body:
             view.max_body = operation.max_body  # type: ignore[attr-defined]
         app.add_url_rule(rule, f"api.{operation.name}", view, methods=[operation.method])
+    return checks
 
 
-def _view(checks: Guard, operation: Operation) -> Callable[..., Response]:
-    handler = operation.handler
+def _add_documents(app: Flask, make: Callable[[], dict[str, Any]]) -> None:
+    """Add the routes of the document (interface: Service 7), which `make` builds on the first request."""
 
-    def write(**path: Any) -> Response:
-        call = guard.authorize(checks, operation, path)
-        return idempotency.once(call.idempotent, lambda: handler(call)) if call.idempotent else handler(call)
+    @cache
+    def as_json() -> bytes:
+        return json_text.encode(make())
 
-    def read(**path: Any) -> Response:
-        call = guard.authorize(checks, operation, path)
-        began = time.thread_time()
-        try:
-            return handler(call)
-        finally:
-            guard.charge(checks, call.principal.subject, time.thread_time() - began)
+    @cache
+    def as_yaml() -> bytes:
+        import yaml  # few clients ask for it
 
-    view = read if operation.method == "GET" else write
-    field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
-    if operation.sunset or field_sunset:
-        return _deprecated(view, operation.sunset, field_sunset)
-    return view
+        return yaml.safe_dump(json_text.decode(as_json()), sort_keys=False, allow_unicode=True).encode()
+
+    for path, content, media_type in (
+        (JSON_PATH, as_json, "application/json"),
+        (YAML_PATH, as_yaml, "application/yaml"),
+    ):
+        short = path.removeprefix("/api")
+        app.add_url_rule(path, f"api:{path}", _serve(content, media_type), methods=["GET"])
+        app.add_url_rule(short, f"api:{short}", _redirect(path), methods=["GET"])
 
 
-def _deprecated(
-    view: Callable[..., Response], sunset: datetime | None, field_sunset: datetime | None
-) -> Callable[..., Response]:
-    """Wrap a view of an operation that is deprecated or returns a deprecated field (interface: Versioning 5).
+def _serve(content: Callable[[], bytes], media_type: str) -> Callable[[], Response]:
+    return lambda: Response(content(), content_type=media_type)
 
-    After `sunset` it answers 410. `field_sunset` is only announced.
-    """
-    first = min(moment for moment in (sunset, field_sunset) if moment)
-    headers = (("Deprecation", "true"), ("Sunset", http_date(first)))
 
-    def deprecated(**path: Any) -> Response:
-        middleware.request_context().deprecation = headers
-        if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
-            raise ApiError("gone", f"This was removed on {http_date(sunset)}")
-        return view(**path)
-
-    return deprecated
+def _redirect(path: str) -> Callable[[], Response]:
+    return lambda: Response(status=301, headers={"Location": path}, content_type="text/plain; charset=utf-8")

@@ -1,4 +1,4 @@
-"""OpenAPI schemas of response bodies. `serializers` builds the bodies."""
+"""OpenAPI schemas of response bodies. `responses` builds the bodies."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, g, request
 
-from edge import known_callers
 from edge.api import bearer
 from edge.api.bearer import Refused
 from edge.database.connection import held_seconds
@@ -18,7 +17,7 @@ from edge.memory_budget import MB, WORK
 from edge.people import organizations, tokens
 from edge.people.api_keys import SYNC_SCOPE
 from edge.people.secrets import hash_secret, new_client_secret
-from edge.rate_limits import Buckets, Slots, client_network
+from edge.rate_limits import Buckets, Slots, client_network, note_caller
 from edge.services import services
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
@@ -238,7 +237,7 @@ def _site() -> Site:
     token = bearer.sent("bearer")
     principal = tokens.principal(services().config.environment, token) if token else None
     if principal is not None:
-        known_callers.note(request.headers["Authorization"], principal.subject, principal.organization_id)
+        note_caller(request.headers["Authorization"], principal.subject, principal.organization_id)
     if principal is None or principal.api_key_id is None:
         raise Refused(401, "the token is invalid or expired", {"WWW-Authenticate": 'Bearer realm="sync"'})
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None

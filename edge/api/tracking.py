@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from edge.api import responses, serializers
+from edge.api import responses
 from edge.api.operations import Call, operation
 from edge.api.records import filters_of, list_arguments
 from edge.tracking import report
@@ -21,7 +21,7 @@ def list_asset_locations(call: Call) -> Response:
     """List the current location of every scanned asset"""
     filters = filters_of(AssetLocationFilter, call.query)
     page = report.list_asset_locations(call.organization_id, filters, **list_arguments(call.query, report.DEFAULT_SORT))
-    return responses.page(serializers.asset_location, page.rows, page.total_count, call.query)
+    return responses.page(responses.asset_location, page.rows, page.total_count, call.query)
 
 
 @operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")
@@ -34,4 +34,4 @@ def list_asset_history(call: Call) -> Response:
         until=call.query.get("to"),
         **list_arguments(call.query, report.NEWEST_FIRST),
     )
-    return responses.page(serializers.stay, page.rows, page.total_count, call.query)
+    return responses.page(responses.stay, page.rows, page.total_count, call.query)

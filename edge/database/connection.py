@@ -46,17 +46,12 @@ class _Limit(threading.local):
     CPU time of the thread counts, since with wall-clock time four fast parallel statements would fail together.
     """
 
-    seconds: float | None = None
-    is_for_all = False
+    seconds_of_each: float | None = None
     deadline = float("inf")
     latest = float("inf")
     organization_id = 0
     slow_from = float("inf")  # processor time
     last_step = 0.0
-
-    def start(self) -> None:
-        if self.seconds is not None and not self.is_for_all:
-            self.begin(self.seconds)
 
     def begin(self, seconds: float) -> None:
         self.deadline = time.thread_time() + seconds
@@ -132,7 +127,8 @@ class _Database(peewee.SqliteDatabase):
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run a statement of Peewee, such as BEGIN, with the same errors as `execute`."""
-        _limit.start()
+        if _limit.seconds_of_each is not None:
+            _limit.begin(_limit.seconds_of_each)
         try:
             return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
         except peewee.DatabaseError as error:
@@ -172,7 +168,7 @@ def limit_statements(seconds: float | None, *, for_all: bool = False) -> None:
     With `for_all`, the limit applies to the sum of all statements. Requests are limited, so none can block the store;
     ingest and housekeeping are not.
     """
-    _limit.seconds, _limit.is_for_all = seconds, for_all
+    _limit.seconds_of_each = None if for_all else seconds
     _limit.deadline = _limit.latest = float("inf")
     if seconds is not None and for_all:
         _limit.begin(seconds)
@@ -186,7 +182,8 @@ def share_processor(organization_id: int | None) -> None:
 
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
     """Run one SQL statement."""
-    _limit.start()
+    if _limit.seconds_of_each is not None:
+        _limit.begin(_limit.seconds_of_each)
     try:
         return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # Peewee's own if the connection cannot be opened
@@ -230,7 +227,8 @@ def update(table: str, record_id: int | str, values: Mapping[str, Any], key: str
 
 def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
     """Run one SQL statement for each row of parameters."""
-    _limit.start()
+    if _limit.seconds_of_each is not None:
+        _limit.begin(_limit.seconds_of_each)
     try:
         database.cursor().executemany(sql, rows)
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:

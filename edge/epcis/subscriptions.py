@@ -53,7 +53,7 @@ def body(destination: Destination, event: Event | None, base: str, zone: ZoneInf
 def _people_hidden(organization_id: int) -> Iterator[None]:
     """Hide people from this thread's queries as from an API key."""
     before = are_people_hidden()
-    hide_people(tracked_people.setting(organization_id).is_hidden_in_api(None))
+    hide_people(tracked_people.setting(organization_id).is_hidden_in_api)
     try:
         yield
     finally:

@@ -56,7 +56,7 @@ def next_page(organization_id: int, cursor: Cursor) -> Page:
 
 
 def _scope(reader: Reader) -> Scope:
-    hides_people = tracked_people.setting(reader.organization_id).is_hidden_in_api(None)
+    hides_people = tracked_people.setting(reader.organization_id).is_hidden_in_api
     return Scope(reader.organization_id, reader.site_no, hides_people=hides_people)
 
 

@@ -15,7 +15,6 @@ from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect,
 from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge import known_callers
 from edge.api.middleware import admit
 from edge.audit.actors import Actor
 from edge.errors import Conflict, EdgeError, Unavailable
@@ -28,9 +27,8 @@ from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
 from edge.people.secrets import hash_secret, new_token
 from edge.people.sessions import SessionRow, actor_of
-from edge.rate_limits import client_network
+from edge.rate_limits import PERSON, client_network
 from edge.services import services
-from edge.tracking import tracked_people
 
 MAX_BODY = 1024 * 1024  # of forms and scans, also without a session
 MAX_UPLOAD = 7 * 1024 * 1024  # of tables and drawings, with a session; app.js checks it before sending
@@ -165,9 +163,8 @@ def identify() -> None:
     if g.session:
         if POLLED not in request.headers:
             sessions.note_use(g.session, token_hash)
-        hides_people = tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role)
-        caller = f"{known_callers.PERSON}{g.session.person_id}"
-        admit(cookie, caller, g.session.organization_id, hides_people=hides_people)
+        caller = f"{PERSON}{g.session.person_id}"
+        admit(cookie, caller, g.session.organization_id, hides_people=g.session.hides_people)
     if g.session is None:
         cookie = cookies.read(cookies.FORM)
         g.new_form_cookie = cookie = cookie or new_token()

@@ -25,6 +25,9 @@ class Role(StrEnum):
 
 
 RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
+ROLES_IN_ORDER = f"'{' '.join(RANK)}'"  # in SQL; `instr` returns more for higher roles
+# In SQL: settings of the organizations that have said which assets are people, see `edge.tracking.tracked_people`.
+PEOPLE_RULE = "(SELECT * FROM people_setting WHERE key_prefix <> '' OR metadata_name <> '')"
 
 
 class PersonRow(NamedTuple):

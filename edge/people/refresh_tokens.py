@@ -28,14 +28,6 @@ class Grant(NamedTuple):
     scopes: str
 
 
-class FamilyStatus(NamedTuple):
-    """Organization and API key of a valid token family."""
-
-    organization_id: int
-    key_name: str
-    expires_at: int | None
-
-
 def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Grant | None:
     """Start a family. Returns None if the key or secret is wrong, in the same time."""
     with writing():
@@ -109,20 +101,6 @@ def _revoke(grant: Grant, key_name: str, now: int) -> None:
         execute("UPDATE token_family SET revoked_at = ? WHERE no = ?", (now, grant.family_id))
         reason = "a refresh token was used twice: its whole chain is revoked"
         act.note("key.tokens_revoked", Subject("key", grant.api_key_id, key_name), {"reason": reason})
-
-
-def status(family_id: int, api_key_id: str) -> FamilyStatus | None:
-    """Return the status of a token family, or None if the family or its key is revoked.
-
-    Called on every request, so a revocation takes effect immediately.
-    """
-    row = execute(
-        "SELECT key.organization_id, key.name, key.expires_at FROM token_family family JOIN api_key key "
-        "ON key.id = family.api_key_id WHERE family.no = ? AND key.id = ? "
-        "AND family.revoked_at IS NULL AND key.revoked_at IS NULL",
-        (family_id, api_key_id),
-    ).fetchone()
-    return FamilyStatus(*row) if row else None
 
 
 def _add_refresh_token(token_hash: bytes, family_id: int, now: int) -> None:

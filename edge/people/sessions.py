@@ -14,7 +14,7 @@ from edge.database.connection import execute, insert, writing
 from edge.errors import EdgeError
 from edge.people import devices, people, pin_lockout
 from edge.people.devices import DeviceRow
-from edge.people.people import PersonRow
+from edge.people.people import PEOPLE_RULE, ROLES_IN_ORDER, PersonRow
 
 CLOCK_ERROR = 5 * 60 * clock.SECOND  # accepted error of a handheld's clock
 AFTER_EXPIRY = 12 * clock.HOUR  # one shift without a connection
@@ -24,7 +24,10 @@ _idle: list[int] = []  # time without use after which a session ends, see `use_i
 
 
 class SessionRow(NamedTuple):
-    """A valid session with the person's current name and role. Times are microseconds."""
+    """A valid session with the person's current name and role. Times are microseconds.
+
+    `hides_people`: the role may not see positions of people; `api_hides_people`: nobody may, through the API.
+    """
 
     person_id: int
     organization_id: int
@@ -39,6 +42,8 @@ class SessionRow(NamedTuple):
     ref: str  # identifies the session in scans that a device sends later
     browser: str
     used_at: int
+    hides_people: bool
+    api_hides_people: bool
 
 
 def use_idle_minutes(minutes: int) -> None:
@@ -63,14 +68,17 @@ _DROP_OLDEST = """
 DELETE FROM web_session WHERE person_id = ? AND token_hash NOT IN (
     SELECT token_hash FROM web_session WHERE person_id = ? ORDER BY created_at DESC LIMIT ?)
 """
-_SELECT = """
+_SELECT = f"""
 SELECT session.person_id, person.organization_id, organization.name, person.name, person.role, person.language,
        session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at,
-       session.ref, session.browser, session.used_at
+       session.ref, session.browser, session.used_at,
+       ifnull(instr({ROLES_IN_ORDER}, person.role) < instr({ROLES_IN_ORDER}, rule.seen_by), 0),
+       ifnull(NOT rule.is_in_api, 0)
 FROM web_session session
 JOIN person ON person.id = session.person_id
 JOIN organization ON organization.id = person.organization_id
 LEFT JOIN device ON device.id = session.device_id
+LEFT JOIN {PEOPLE_RULE} rule ON rule.organization_id = person.organization_id
 WHERE session.expires_at > :now AND session.created_at <= :latest
   AND (session.device_id IS NOT NULL OR session.used_at > :idle_since)
   AND person.disabled_at IS NULL AND device.revoked_at IS NULL

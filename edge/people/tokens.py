@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.audit import actors
-from edge.audit.actors import Actor
+from edge.audit.actors import Actor, ActorKind
+from edge.database.connection import execute
 from edge.database.instance import signing_key
 from edge.people import refresh_tokens, sessions
 from edge.people.api_keys import SCOPES
-from edge.people.people import Role
+from edge.people.people import PEOPLE_RULE, Role
 from edge.people.secrets import hash_secret, new_token
 from edge.people.sessions import SessionRow
 
@@ -74,11 +74,23 @@ def principal(environment: str, token: str) -> Principal | None:
     if claims.get("kind") == "session":
         return _session_principal(claims)
     key_id = claims["sub"]
-    status = refresh_tokens.status(claims.get("family", 0), key_id)
-    if status is None or (status.expires_at is not None and status.expires_at <= now):
+    key = execute(_VALID_KEY, (claims.get("family", 0), key_id, now)).fetchone()
+    if key is None:
         return None
-    actor = actors.api_key(status.organization_id, key_id, status.key_name)
-    return Principal(key_id, status.organization_id, claims["scopes"], key_id, actor)
+    organization_id, name, hides_people = key
+    actor = Actor(organization_id, ActorKind.API_KEY, key_id, name)
+    return Principal(key_id, organization_id, claims["scopes"], key_id, actor, None, hides_people)
+
+
+# Asked on every request, so a revocation takes effect immediately.
+_VALID_KEY = f"""
+SELECT key.organization_id, key.name, ifnull(NOT rule.is_in_api, 0)
+FROM token_family family
+JOIN api_key key ON key.id = family.api_key_id
+LEFT JOIN {PEOPLE_RULE} rule ON rule.organization_id = key.organization_id
+WHERE family.no = ? AND key.id = ? AND family.revoked_at IS NULL
+  AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > ?)
+"""
 
 
 def _session_principal(claims: dict[str, Any]) -> Principal | None:
@@ -89,8 +101,9 @@ def _session_principal(claims: dict[str, Any]) -> Principal | None:
         return None
     allowed = SCOPES_OF_ROLE[Role(session.role)]
     scopes = tuple(scope for scope in claims["scopes"] if scope in allowed)
-    actor = sessions.actor_of(session)
-    return Principal(f"person:{session.person_id}", session.organization_id, scopes, None, actor, Role(session.role))
+    caller, actor = f"person:{session.person_id}", sessions.actor_of(session)
+    hides_people = session.hides_people or session.api_hides_people
+    return Principal(caller, session.organization_id, scopes, None, actor, Role(session.role), hides_people)
 
 
 def _access_token(environment: str, grant: refresh_tokens.Grant) -> str:
@@ -152,7 +165,13 @@ SCOPES_OF_ROLE = {
 
 
 class Principal(NamedTuple):
-    """The bearer of a valid token. `api_key_id` is None for a person's session, `role` for an API key."""
+    """The bearer of a valid token. `api_key_id` is None for a person's session, `role` for an API key.
+
+    `hides_people`: people are like assets that were never scanned, unless the organization lets the API show their
+    positions. A token of a signed-in person shows no more than the pages do.
+
+    Decision record: web/manual/decisions/positions-of-people.md
+    """
 
     subject: str
     organization_id: int
@@ -160,3 +179,4 @@ class Principal(NamedTuple):
     api_key_id: str | None
     actor: Actor
     role: Role | None = None
+    hides_people: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from edge.database.connection import execute, execute_many
@@ -154,9 +154,7 @@ def tags_as_json(owner: Owner, owner_id: str) -> str:
     )
 
 
-def from_json(text: str) -> list[TagRow]:
-    """Return the tags in the JSON array of `tags_as_json`."""
-    return [TagRow._make(tag) for tag in json_text.decode(text)]
+from_json: Callable[[str], list[TagRow]] = json_text.decoder(list[TagRow])  # of the array of `tags_as_json`
 
 
 def is_taken(organization_id: int, tag: NewTag) -> bool:

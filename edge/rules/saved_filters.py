@@ -161,7 +161,7 @@ def _enqueue(saved: SavedFilter, now: int, zone: tzinfo) -> None:
 def _table(saved: SavedFilter, zone: tzinfo) -> tuple[bytes, int]:
     """Return the list as CSV with the number of all rows. Without positions of people, unless the API has them."""
     was_hidden = are_people_hidden()
-    hide_people(tracked_people.setting(saved.organization_id).is_hidden_in_api(None))
+    hide_people(tracked_people.setting(saved.organization_id).is_hidden_in_api)
     try:
         page = board.board(saved.organization_id, saved.filter, limit=MOST_ROWS)
     finally:

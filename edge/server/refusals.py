@@ -8,9 +8,12 @@ from typing import Any
 from waitress.task import ErrorTask
 from waitress.utilities import Error
 
-from edge.api import cors, envelope, guard, middleware
+from edge.api import envelope, guard, middleware
+from edge.api.middleware import RequestContext
 from edge.memory_budget import RETRY_SECONDS
+from edge.rate_limits import Budget
 
+_NOT_COUNTED = Budget(True, 0, 0, 0)
 _KINDS = {413: "payload_too_large", 500: "internal_error", 503: "service_unavailable"}
 
 
@@ -29,29 +32,33 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
         channel: Any = self.channel
         channel.drains = True
         path = _path(request)
-        request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
+        context = RequestContext(request.headers.get("X_REQUEST_ID"), path, _NOT_COUNTED)
         if request.error.code == Overloaded.code:
             self.response_headers = [("Retry-After", str(RETRY_SECONDS))]
-        if path.startswith("/") and not middleware.is_api_path(path):
-            self.response_headers = [*self.response_headers, (middleware.REQUEST_ID, request_id)]
+        if path.startswith("/") and not context.is_api:
+            self.response_headers = [*self.response_headers, (middleware.REQUEST_ID, context.request_id)]
             super().execute()
         else:
-            self._send_envelope(path, request_id)
+            self._send_envelope(path, context)
 
-    def _send_envelope(self, path: str, request_id: str) -> None:
+    def _send_envelope(self, path: str, context: RequestContext) -> None:
         request: Any = self.request
         channel: Any = self.channel
         kind = _KINDS.get(request.error.code, "bad_request")
         is_too_long = kind == "payload_too_large" and request.error.body.startswith("exceeds")
         detail = guard.TOO_LARGE if is_too_long else request.error.body
-        content = envelope.body(kind, detail, path, request_id)
+        content = envelope.body(kind, detail, path, context.request_id)
         status, _ = envelope.KINDS[kind]
         self.status = f"{status} {HTTPStatus(status).phrase}"
         checks = guard.guard_of(channel.app)
-        framing = middleware.response_headers(
-            checks.headers, middleware.RequestContext(request_id, checks.buckets.untouched)
-        )
-        self.response_headers = [*self.response_headers, *cors.HEADERS, *framing, ("Content-Type", "application/json")]
+        context.budget = checks.buckets.untouched
+        framing = middleware.response_headers(checks.headers, context)
+        self.response_headers = [
+            *self.response_headers,
+            *middleware.CORS,
+            *framing,
+            ("Content-Type", "application/json"),
+        ]
         self.set_close_on_finish()
         self.content_length = len(content)
         if getattr(request, "command", "") != "HEAD":

@@ -24,9 +24,7 @@ import time
 from collections import Counter, deque
 from typing import Any
 
-from edge import known_callers
-from edge.known_callers import PERSON, Caller
-from edge.rate_limits import RESERVED, count_down
+from edge.rate_limits import PERSON, RESERVED, Caller, count_down, find_caller, has_several_organizations
 
 MAX_LEAD_SECONDS = 0.005
 PROBE = "/healthz"
@@ -174,7 +172,7 @@ class Workers:
 
     def _has_thread(self, organization_id: int | None) -> bool:
         """Return True if an organization may occupy one more thread. None: it is not known."""
-        if self._count < _LEAST_THREADS or not known_callers.are_several():
+        if self._count < _LEAST_THREADS or not has_several_organizations():
             return True
         own = self._busy_of[organization_id]
         if organization_id is None and own >= self._count // 2:
@@ -214,7 +212,7 @@ def _caller(task: Any) -> Caller:
     headers: dict[str, str] = getattr(request, "headers", {})
     credential = headers.get("AUTHORIZATION") or headers.get("COOKIE", "")
     session = _SESSION.search(credential)
-    return known_callers.find(session[1] if session else credential) or Caller(task.owner_of(request), None)
+    return find_caller(session[1] if session else credential) or Caller(task.owner_of(request), None)
 
 
 def _path(task: Any) -> str:

@@ -48,9 +48,10 @@ class PeopleSetting(NamedTuple):
     def is_hidden_from(self, role: str) -> bool:
         return self.is_set and RANK[Role(role)] < RANK[self.seen_by]
 
-    def is_hidden_in_api(self, role: Role | None) -> bool:
-        """Return True if the API hides people from a person with this role, or from an API key (None)."""
-        return self.is_set and (not self.is_in_api or (role is not None and self.is_hidden_from(role)))
+    @property
+    def is_hidden_in_api(self) -> bool:
+        """True if the API hides people from API keys."""
+        return self.is_set and not self.is_in_api
 
     @property
     def is_hidden_on_walls(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from edge.api.compression import MIN_SIZE
+from edge.api.middleware import MIN_SIZE
 from tests.api.conftest import AGENT, Api
 from tests.api.contract import DOCUMENT, resolve
 

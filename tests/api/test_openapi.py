@@ -12,8 +12,8 @@ from openapi_spec_validator import validate
 
 from edge.api.field_meanings import MEANINGS
 from edge.api.operations import OPERATIONS
+from edge.api.responses import asset, asset_location, location, stay, tag
 from edge.api.schemas import ANSWERS, SCHEMAS, TAGS
-from edge.api.serializers import asset, asset_location, location, stay, tag
 from edge.people.api_keys import SCOPES
 from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow

@@ -9,13 +9,13 @@ from tests.api.conftest import Api
 def test_get_of_one_asset(acme: Api) -> None:
     made = acme.make("/assets", name="Pallet")
     files, functions = ways.of(lambda: acme.get(f"/assets/{made['id']}"))
-    assert files <= 22
-    assert functions <= 48  # one is the look at the User-Agent, for which no text of a stranger is kept
+    assert files <= 13
+    assert functions <= 38  # one is the look at the User-Agent, for which no text of a stranger is kept
 
 
 def test_patch_of_one_asset(acme: Api) -> None:
     made = acme.make("/assets", name="Pallet")
     names = iter("ABCDEF")
     files, functions = ways.of(lambda: acme.patch(f"/assets/{made['id']}", {"name": next(names)}))
-    assert files <= 36
-    assert functions <= 105
+    assert files <= 27
+    assert functions <= 95

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from flask import Flask, Response
 
-from edge import known_callers
+from edge import rate_limits
 from edge.api import guard
 from edge.labels import pdf
 from edge.people.people import Role
@@ -65,11 +65,11 @@ def test_all_tokens_of_a_key_and_all_sessions_of_a_person_are_one_caller(
     headers = [f"Bearer {token}" for token in (acme.token, acme.exchange().json["access_token"], rival.token)]  # type: ignore[index]
     for header in headers:
         assert acme.get("/assets", headers={"Authorization": header}).status_code == 200
-    first, second, other = [known_callers.find(header) for header in headers]
+    first, second, other = [rate_limits.find_caller(header) for header in headers]
     assert first == second != other
     browser = sign_in_as(Role.VIEWER)
     assert browser.get("/account").status_code == 200
-    person = known_callers.find(browser.token)
+    person = rate_limits.find_caller(browser.token)
     assert person
     assert person.name.startswith("person:")
 

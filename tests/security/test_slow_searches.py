@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from flask import Flask
 
-from edge import known_callers
+from edge import rate_limits
 from edge.database import connection
 from edge.people.people import Role
 from tests.api.conftest import Api
@@ -22,9 +22,9 @@ def paced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(connection, "SLOW_SECONDS", -1.0)
     monkeypatch.setattr(connection._slow, "pace", lambda organization_id, _step: steps.append(organization_id))
     connection.database.connection().set_progress_handler(connection._limit.is_over, 10)
-    known_callers.forget()
+    rate_limits.forget_callers()
     yield steps
-    known_callers.forget()
+    rate_limits.forget_callers()
     connection.database.connection().set_progress_handler(connection._limit.is_over, connection._STEPS)
 
 

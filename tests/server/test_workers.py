@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge import known_callers
+from edge import rate_limits
 from edge.server import workers
 from edge.server.workers import Workers
 from tests.service import wait_for
@@ -60,9 +60,9 @@ def working(count: int) -> Iterator[Workers]:
 @pytest.fixture(autouse=True)
 def _strangers() -> Iterator[None]:
     """Callers whom no other test has made known."""
-    known_callers.forget()
+    rate_limits.forget_callers()
     yield
-    known_callers.forget()
+    rate_limits.forget_callers()
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ def test_every_request_is_answered_once_whatever_comes_together(kinds: list[str]
 
 def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
     """Before, it was refused with 429 although it kept to its rate."""
-    known_callers.note("Bearer a", "key", 1)
-    known_callers.note("Bearer a2", "key", 1)
+    rate_limits.note_caller("Bearer a", "key", 1)
+    rate_limits.note_caller("Bearer a2", "key", 1)
     opened, at_once, most = threading.Event(), threading.Semaphore(6), []
 
     def slow() -> None:
@@ -237,10 +237,10 @@ def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
 def two_organizations() -> Iterator[None]:
     """Several credentials of organization 1, and one of organization 2."""
     for name in "abc":
-        known_callers.note(f"Bearer {name}", name, 1)
-    known_callers.note("Bearer other", "other", 2)
+        rate_limits.note_caller(f"Bearer {name}", name, 1)
+    rate_limits.note_caller("Bearer other", "other", 2)
     yield
-    known_callers.forget()
+    rate_limits.forget_callers()
 
 
 @pytest.mark.usefixtures("two_organizations")
@@ -282,7 +282,7 @@ def test_new_credentials_gain_no_more_threads() -> None:
 
 
 def test_strangers_of_one_network_leave_threads_to_others() -> None:
-    known_callers.note("Bearer a", "key", 1)
+    rate_limits.note_caller("Bearer a", "key", 1)
     opened = threading.Event()
     with working(8) as crew:
         strangers = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer {number}") for number in range(12)]
@@ -299,7 +299,7 @@ def test_strangers_of_one_network_leave_threads_to_others() -> None:
 
 def test_a_box_of_one_organization_uses_all_threads() -> None:
     for name in "abcdefgh":
-        known_callers.note(f"Bearer {name}", name, 1)
+        rate_limits.note_caller(f"Bearer {name}", name, 1)
     opened = threading.Event()
     with working(8) as crew:
         slow = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer {name}") for name in "abcdefgh"]
@@ -311,7 +311,7 @@ def test_a_box_of_one_organization_uses_all_threads() -> None:
 
 @pytest.mark.usefixtures("two_organizations")
 def test_the_session_of_a_browser_names_its_organization() -> None:
-    known_callers.note("token", "person:1", 1)
+    rate_limits.note_caller("token", "person:1", 1)
     for cookie in ("edge_session=token", "a=b; edge_session=token; c=d", "__Host-edge_session=token"):
         task = Task()
         task.requests[0].headers = {"COOKIE": cookie}
@@ -322,15 +322,15 @@ def test_the_session_of_a_browser_names_its_organization() -> None:
 
 
 def test_only_the_newest_credentials_are_known(two_organizations: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_callers, "MOST", 4)
-    known_callers.note("Bearer a", "a", 1)
-    known_callers.note("Bearer new", "new", 1)
-    known = [known_callers.find(f"Bearer {name}") for name in ("a", "b", "c", "other", "new")]
+    monkeypatch.setattr(rate_limits, "MOST_CALLERS", 4)
+    rate_limits.note_caller("Bearer a", "a", 1)
+    rate_limits.note_caller("Bearer new", "new", 1)
+    known = [rate_limits.find_caller(f"Bearer {name}") for name in ("a", "b", "c", "other", "new")]
     assert [one and one.organization_id for one in known] == [1, None, 1, 2, 1]
 
 
 def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
-    known_callers.note("Bearer a", "a", 1)
+    rate_limits.note_caller("Bearer a", "a", 1)
     opened = threading.Event()
     crew = Workers(3)
     own = [Task(work=lambda: opened.wait(LONG), caller="Bearer a") for _ in range(3)]
@@ -349,9 +349,9 @@ def test_a_credential_that_another_thread_drops_meanwhile_is_no_error(monkeypatc
             super().__setitem__(key, value)
             super().pop(key)
 
-    monkeypatch.setattr(known_callers, "_callers", Dropping())
-    known_callers.note("Bearer x", "x", 1)
-    assert known_callers.find("Bearer x") is None
+    monkeypatch.setattr(rate_limits, "_callers", Dropping())
+    rate_limits.note_caller("Bearer x", "x", 1)
+    assert rate_limits.find_caller("Bearer x") is None
 
 
 def test_requests_that_waited_for_a_stranger_are_answered_once_the_credential_is_known() -> None:
@@ -366,7 +366,7 @@ def test_requests_that_waited_for_a_stranger_are_answered_once_the_credential_is
         probe = Task()
         crew.add_task(probe)
         assert probe.ended.wait(LONG)  # after it was looked at, all others are held back
-        known_callers.note("Bearer new", "key 1", 1)
+        rate_limits.note_caller("Bearer new", "key 1", 1)
         go_on.set()
         assert all(task.ended.wait(LONG) for task in waiting)
 
@@ -374,7 +374,7 @@ def test_requests_that_waited_for_a_stranger_are_answered_once_the_credential_is
 @pytest.mark.usefixtures("patient")
 def test_a_person_has_at_most_three_pages_made_at_once() -> None:
     """Regression: six of the largest pages of one person took more memory than the service has."""
-    known_callers.note("Bearer olga", f"{known_callers.PERSON}7", 1)
+    rate_limits.note_caller("Bearer olga", f"{rate_limits.PERSON}7", 1)
     go = threading.Event()
     with working(8) as crew:
         tasks = [Task(work=lambda: go.wait(LONG), command="POST", caller="Bearer olga") for _ in range(6)]

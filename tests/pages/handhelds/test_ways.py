@@ -19,5 +19,5 @@ def test_a_scan_with_a_handheld(sign_in_as: SignIn, site: Site) -> None:
         browser.send("/scan/batch", {"sent_at": now, "items": [item]})
 
     files, functions = ways.of(scan)
-    assert files <= 38
-    assert functions <= 129
+    assert files <= 34
+    assert functions <= 122
