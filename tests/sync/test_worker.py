@@ -117,7 +117,7 @@ def test_a_site_with_a_revoked_key_resumes_with_a_new_code(pair: tuple[Service, 
     hub, site = pair
     secret = (site.data_dir / "sync-secret").read_text()
     output = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
-    with pytest.raises(AssertionError, match="the code is of HAM"):
+    with pytest.raises(AssertionError, match="the code is for HAM"):
         edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", output)[0])
     assert (site.data_dir / "sync-secret").read_text() == secret
     output = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
