@@ -130,7 +130,7 @@ class Config:
     ingest_queue: int = _setting(
         6_000, types.whole(100, 1_000_000), N_("messages queued before the broker has to wait")
     )
-    ingest_batch: int = _setting(3_000, types.whole(1, 10_000), N_("maximum number of messages per transaction"))
+    ingest_batch: int = _setting(5_000, types.whole(1, 10_000), N_("maximum number of messages per transaction"))
     ingest_sighting_gap_seconds: int = _setting(
         300,
         types.whole(0, 86_400),

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from edge.clock import HOUR, NOTICEABLE, SECOND
-from edge.ingest.sources import BySource, Sample, Source
+from edge.ingest.reader_clock import BySource, Sample, Source
 
 EARLY = 3 * SECOND  # ahead of the fastest message: not explained by the network
 LATE = 30 * SECOND  # maximum time that gateways collect reads

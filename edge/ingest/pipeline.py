@@ -21,10 +21,10 @@ from edge.formats.reads import Malformed, Parsed
 from edge.ingest import held_messages
 from edge.ingest.batch import Batch
 from edge.ingest.messages import Earlier, Message, Opened
+from edge.ingest.reader_clock import Source
 from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import COUNTED_READS, Entry, Replays, divide, packs_of
 from edge.ingest.routing import Line, Router
-from edge.ingest.sources import Source
 from edge.ingest.timing import Timekeeper, times_of
 from edge.readers import dead_letters, sled_scans
 from edge.readers.clocks import READER, known_clocks

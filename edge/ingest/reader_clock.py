@@ -18,15 +18,24 @@ A message late by less than `USUAL_AGE` is held only if the reader's time goes b
 never reorders them, so a prompt reader whose time goes back has probably been set. For other readers, and for intervals
 longer than the step, the cases cannot be distinguished. Their reads count as they arrive, and two consecutive minutes
 that agree give the new offset.
+
+A reader with a wildcard has many clocks; in `BySource` it can evict only its own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import ItemsView, ValuesView
 from math import inf
+from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from edge.clock import NOTICEABLE, SECOND
-from edge.ingest.sources import Sample
 
+MOST = 10_000
+MOST_OF_READER = 1_000
+LONGEST_TOPIC = 200  # characters; devices with longer ones share the clock of their reader
 TOLERANCE = SECOND  # error of the offset that is not corrected
 USUAL_AGE = 30 * SECOND  # maximum age of a message's newest read: gateways collect reads before they send
 PROMPT = 2 * SECOND  # a reader is prompt if no message of the last minute was older
@@ -39,6 +48,18 @@ WATCHED_FOR = 60 * SECOND
 LEAST_WATCHED = 20  # messages
 MOST_HELD = 1_000  # messages
 MOST_HELD_BYTES = 8 * 1024 * 1024
+
+
+class Sample(Struct, frozen=True, gc=False):
+    """Time of receipt of a message, and how far its newest read is ahead of it, in microseconds."""
+
+    received_at: int
+    ahead: int
+
+    @property
+    def newest(self) -> int:
+        """Time of the newest read, by the reader's clock."""
+        return self.received_at + self.ahead
 
 
 class ReaderClock:
@@ -283,3 +304,45 @@ class Standstill:
 
     def _release(self) -> None:
         self._held_since, self._held, self._held_bytes = None, 0, 0
+
+
+class Source(NamedTuple):
+    """A clock: of a reader, or of one device that publishes for a reader with a wildcard."""
+
+    reader_id: int
+    topic: str = ""
+    organization_id: int = 0
+
+
+Value = TypeVar("Value")
+
+
+class BySource(Generic[Value]):
+    """Values by source: at most MOST, and at most MOST_OF_READER of one reader."""
+
+    def __init__(self) -> None:
+        self._values: dict[Source, Value] = {}
+        self._numbers: Counter[int] = Counter()  # by reader
+
+    def get(self, source: Source) -> Value | None:
+        return self._values.get(source)
+
+    def put(self, source: Source, value: Value) -> None:
+        """Store a value. At a limit, all values of this reader, or of the reader with the most values, are evicted."""
+        if source not in self._values:
+            if self._numbers[source.reader_id] >= MOST_OF_READER:
+                self._evict(source.reader_id)
+            elif len(self._values) >= MOST:
+                self._evict(max(self._numbers, key=self._numbers.__getitem__))
+            self._numbers[source.reader_id] += 1
+        self._values[source] = value
+
+    def values(self) -> ValuesView[Value]:
+        return self._values.values()
+
+    def items(self) -> ItemsView[Source, Value]:
+        return self._values.items()
+
+    def _evict(self, reader_id: int) -> None:
+        self._values = {source: value for source, value in self._values.items() if source.reader_id != reader_id}
+        del self._numbers[reader_id]

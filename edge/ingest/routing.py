@@ -13,7 +13,7 @@ from paho.mqtt.matcher import MQTTMatcher
 from edge.formats.reads import UNREADABLE_ANTENNA, Malformed, Parsed, Parser, Read
 from edge.formats.registry import WITH_NAMES, parser_of
 from edge.formats.status import parse_status
-from edge.ingest.sources import LONGEST_TOPIC, Source
+from edge.ingest.reader_clock import LONGEST_TOPIC, Source
 from edge.readers.readers import Route, readers_version, routes
 from edge.tracking.antenna_names import port_of, ports_by_name
 from edge.validation.topics import has_wildcard

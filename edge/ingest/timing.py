@@ -10,8 +10,7 @@ from edge import clock
 from edge.clock import DAY, EARLIEST, HOUR, SECOND
 from edge.formats.reads import Read, WallTime
 from edge.ingest.box_clock import EARLY, BoxClock
-from edge.ingest.reader_clock import ReaderClock
-from edge.ingest.sources import BySource, Sample, Source
+from edge.ingest.reader_clock import BySource, ReaderClock, Sample, Source
 from edge.readers.clocks import NOT_ZONES, READER, RECEIPT, Known
 from edge.tracking.stays import Quality
 

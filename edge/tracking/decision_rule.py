@@ -39,11 +39,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 from typing import NamedTuple
 
-from edge.tracking.portal_rule import PORTAL, WEAKER_BY, is_certain, is_stray
+from edge.tracking.portal_rule import DIRECT, PORTAL, WEAKER_BY, is_certain, is_stray
 from edge.tracking.signal_strength import LOOKS, Detection, Weight
 from edge.tracking.signs import Outage, ReaderOutages, Signs
 
@@ -64,7 +63,7 @@ OTHER_READER, SAME_READER = 3, 60  # seconds
 MISSED_TWICE = 2
 IDLE = 300  # seconds
 
-_RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
+_RFID = (int(Weight.RFID_ZONE), PORTAL)
 _NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB, sum needed to win, by weight; BLE fades more
 _SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # divides the needed sum if looks are at least `SPARSE_SECONDS` apart, by weight
 
@@ -82,9 +81,6 @@ class Rule(IntEnum):
     PERSON = 7
     NEW = 8  # in old rows only: one read at a new location, missed at the previous one
     SETTLED = 9  # read there last; the reader of the previous location was online and missed it
-
-
-_SECOND = attrgetter("second")
 
 
 class Decision(NamedTuple):
@@ -125,7 +121,7 @@ def decide(
         if one.location_id == here:
             staying = one
             continue
-        if PORTAL <= one.weight < Weight.DIRECT and _is_stronger(one, certain) and is_certain(detections, index, here):
+        if PORTAL <= one.weight < DIRECT and _is_stronger(one, certain) and is_certain(detections, index, here):
             certain = one
         if _is_stronger(one, challenger):
             challenger = one
@@ -135,12 +131,29 @@ def decide(
         return Decision(certain, Rule.PORTAL)
     if challenger is None or (staying and challenger.strength - staying.strength <= MARGIN):
         return None
-    collected, needed = lead(detections, end, here, challenger.location_id, since, readers, stayed)
+    return _won(detections, end, here, challenger, since, readers, stayed)
+
+
+def _won(
+    detections: Sequence[Detection],
+    end: int,
+    here: int,
+    challenger: Detection,
+    since: int,
+    readers: ReaderOutages,
+    stayed: Detection | None,
+) -> Decision | None:
+    """Return the move to the challenger if its lead is large enough."""
+    begin, there, last = decided_from(detections, end), challenger.location_id, last_at(detections, end, here) or stayed
+    if last and last.second >= detections[begin].second:
+        most, needed = _race(detections[begin:end], here, there, since, _Presence(None))
+        if most is not None and most < needed:
+            return None  # and no look for outages is needed
+    before = _staying(detections, begin, end, last, readers)
+    collected, needed = _race(detections[begin:end], here, there, since, before)
     if collected is None:
         return Decision(challenger, Rule.SILENT)
-    if collected >= needed:
-        return Decision(challenger, Rule.STRONGER, collected)
-    return None
+    return Decision(challenger, Rule.STRONGER, collected) if collected >= needed else None
 
 
 def _is_stronger(one: Detection, other: Detection | None) -> bool:
@@ -231,26 +244,31 @@ def lead(
     stayed: Detection | None = None,
 ) -> Lead:
     """Return the lead of `there` over `here` at `detections[end - 1]`; the asset is at `here` since second `since`."""
-    looks: list[int] = []
-    begin = decided_from(detections, end)
-    staying, coming = _staying(detections, begin, end, last_at(detections, end, here) or stayed, readers), _Presence()
-    if staying.looks:
-        looks.append(staying.second)
+    begin, last = decided_from(detections, end), last_at(detections, end, here) or stayed
+    return _race(detections[begin:end], here, there, since, _staying(detections, begin, end, last, readers))
+
+
+def _race(window: Sequence[Detection], here: int, there: int, since: int, staying: _Presence) -> Lead:
+    """Return the lead of `there` at the end of the detections that decide. `staying`: presence before them."""
+    looks: list[int] = [staying.second] if staying.looks else []
+    coming = _Presence()
     collected = 0.0
     together = 0  # looks with `there` before the last one with `here`
-    for second, look in groupby(detections[begin:end], key=_SECOND):
-        is_read, before = False, coming.looks
-        for one in look:
-            if one.location_id == here:
-                staying.add(len(looks), one)
-                is_read, together = True, before
-            elif one.location_id == there:
-                coming.add(len(looks), one)
-                is_read = True
-        looks.append(second)
-        if not is_read or coming.looks == 0 or second <= since:
+    second, is_read, before = -1, False, 0
+    for following, one in enumerate(window, 1):
+        if one.second != second:
+            second, is_read, before = one.second, False, coming.looks
+            looks.append(second)
+        if one.location_id == here:
+            staying.add(len(looks) - 1, one)
+            is_read, together = True, before
+        elif one.location_id == there:
+            coming.add(len(looks) - 1, one)
+            is_read = True
+        is_end = following == len(window) or window[following].second != second
+        if not is_end or not is_read or coming.looks == 0 or second <= since:
             continue
-        is_overlap = _is_overlap(together, coming)
+        is_overlap = together >= OVERLAP_LOOKS and coming.weight in _RFID
         stays, comes = staying.strength_in(looks, is_overlap), coming.strength_in(looks, is_overlap)
         if stays is None:
             difference = LOOK_LIMIT
@@ -259,7 +277,7 @@ def lead(
         else:
             difference = max(-LOOK_LIMIT, min(LOOK_LIMIT, comes - stays - MARGIN))
         collected = difference if collected < 0 else collected + difference
-    is_overlap = _is_overlap(together, coming)
+    is_overlap = together >= OVERLAP_LOOKS and coming.weight in _RFID
     is_gone = staying.strength_in(looks, is_overlap) is None
     return Lead(None if is_gone else collected, _needed(coming.weight, looks, is_overlap))
 
@@ -277,10 +295,6 @@ def _staying(
     return staying
 
 
-def _is_overlap(together: int, coming: _Presence) -> bool:
-    return together >= OVERLAP_LOOKS and coming.weight in _RFID
-
-
 def _needed(weight: int, looks: Sequence[int], is_overlap: bool) -> float:
     if is_overlap:
         return _NEEDED[weight]
@@ -293,12 +307,12 @@ class _Presence:
 
     __slots__ = ("_first", "_last", "_miss", "_step", "_strength", "looks", "outages", "second", "weight")
 
-    def __init__(self, outages: Sequence[Outage] = ()) -> None:
-        self.outages = outages  # of its reader
+    def __init__(self, outages: Sequence[Outage] | None = ()) -> None:
+        self.outages = outages  # of its reader; None: unknown, counted in favor of the other location
         self.looks = 0  # looks
         self._first = self._last = self.second = 0
         self._step = 0  # 0: not measured since the last detection
-        self.weight: int = Weight.RFID_ZONE
+        self.weight = 0
 
     def add(self, look: int, one: Detection) -> None:
         if not self.looks:
@@ -318,6 +332,8 @@ class _Presence:
             silent -= lost
             if lost > LONG_OUTAGE:
                 strength -= WEAKER_BY
+        elif self.outages is None and silent > LONG_OUTAGE:
+            strength -= WEAKER_BY
         if silent <= ADJACENT:
             return strength
         if not self._step:

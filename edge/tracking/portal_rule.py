@@ -16,7 +16,8 @@ PASSED_AFTER = 30  # seconds
 STRAY_WINDOW = 3  # seconds
 WEAKER_BY = 10.0  # dB
 
-PORTAL = int(Weight.RFID_PORTAL)
+# Plain numbers: in Python 3.11 the lookup of an Enum member costs as much as a function call.
+PORTAL, DIRECT = int(Weight.RFID_PORTAL), int(Weight.DIRECT)
 
 
 def is_certain(detections: Sequence[Detection], index: int, here: int | None) -> bool:
@@ -39,7 +40,7 @@ def is_certain(detections: Sequence[Detection], index: int, here: int | None) ->
 def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> bool:
     """Return True if a portal's read is far weaker than one at `here` or at another portal at about the same time."""
     one = detections[index]
-    if here is None or not PORTAL <= one.weight < Weight.DIRECT:
+    if here is None or not PORTAL <= one.weight < DIRECT:
         return False
     first = index
     while first and detections[first - 1].second >= one.second - STRAY_WINDOW:
@@ -48,7 +49,7 @@ def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> b
         other = detections[position]
         if other.second > one.second + STRAY_WINDOW:
             break
-        is_rival = other.location_id == here or PORTAL <= other.weight < Weight.DIRECT
+        is_rival = other.location_id == here or PORTAL <= other.weight < DIRECT
         if is_rival and other.location_id != one.location_id and other.strength > one.strength + WEAKER_BY:
             return True
     return False
@@ -59,7 +60,7 @@ def is_undecided(detections: Sequence[Detection], begin: int, end: int, here: in
     if here is None or detections[begin].second + STRAY_WINDOW <= horizon:
         return False
     return any(
-        PORTAL <= detections[index].weight < Weight.DIRECT
+        PORTAL <= detections[index].weight < DIRECT
         and detections[index].location_id != here
         and is_certain(detections, index, here)
         for index in range(begin, end)

@@ -19,28 +19,27 @@ from edge.database.connection import execute_many, writing
 from edge.tracking import held_back, history_engine, recent_reads
 from edge.tracking.counted_reads import CountedReads
 from edge.tracking.decision_rule import IDLE, Rule, last_at
-from edge.tracking.late_decisions import (
-    KnownRow,
-    is_out_of_reach,
-    is_proved_by,
-    pauses_after,
-    reach_back,
-    seen_before,
-)
 from edge.tracking.late_reads import insert_late, last_read_second, replace_rows, rows_from, stayed_with
 from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.portal_rule import PORTAL
 from edge.tracking.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
 from edge.tracking.retrace import (
     ByPerson,
     Held,
+    KnownRow,
     State,
     Step,
     Traced,
     first_from,
+    is_out_of_reach,
+    is_proved_by,
+    pauses_after,
+    reach_back,
     retrace,
+    seen_before,
     since_of,
 )
-from edge.tracking.signal_strength import Detection, Weight
+from edge.tracking.signal_strength import Detection
 from edge.tracking.signs import ReaderOutages, Signs
 from edge.tracking.stays import (
     CLOSE_STAY,
@@ -58,8 +57,6 @@ from edge.tracking.stays import (
     scan_of,
     write_positions,
 )
-
-_PORTAL = int(Weight.RFID_PORTAL)  # in Python 3.11 the lookup of an Enum member costs as much as a function call
 
 
 def record(
@@ -277,7 +274,7 @@ class _Batch:
                 recent = reads.start_after_pause(asset_id, second, last_read_second(position))
         newest, is_newest = recent.newest, at > position.last_seen_at
         is_late = second <= max(newest, recent.settled_until) or second < recent.complete_from
-        if is_late and is_out_of_reach(position, recent, second):
+        if is_late and is_out_of_reach(position.row_at, position.row_rule, recent, second):
             recent = self._look_back(reads, scan, recent)
             if second < recent.complete_from:
                 self._decide(reads, position, asset_id)
@@ -489,4 +486,4 @@ class _Batch:
 
 def _is_better_reason(scan: Scan, position: Position) -> bool:
     """Return True if a read at the current location may be a stronger reason for the stay."""
-    return scan.weight >= _PORTAL and scan.observed_at // SECOND == position.row_at // SECOND
+    return scan.weight >= PORTAL and scan.observed_at // SECOND == position.row_at // SECOND

@@ -1,4 +1,7 @@
-"""Computes the history of an asset from its detections, from a moment on. Pure: no database, no clock."""
+"""The history of an asset from its detections, from a moment on, and which decisions a late read may change.
+
+Pure: no database, no clock.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ from edge.tracking.decision_rule import (
     last_at,
     settles,
 )
-from edge.tracking.portal_rule import PORTAL, STRAY_WINDOW, is_certain, is_undecided
-from edge.tracking.signal_strength import Detection, Weight
+from edge.tracking.packed_reads import Recent
+from edge.tracking.portal_rule import DIRECT, PORTAL, STRAY_WINDOW, is_certain, is_undecided
+from edge.tracking.signal_strength import LOOKS, Detection
 from edge.tracking.signs import ReaderOutages
 
 FOREVER = 2**40  # seconds; as `horizon`: no more reads will come
@@ -134,7 +138,9 @@ def retrace(
         elif made := _steps(detections, begin, end, now, gap, readers):
             steps += made
             location_id, since, stayed = made[-1].location_id, made[-1].since, _as_in_history(made[-1])
-        seen = max([one.last_at for one in detections[begin:end] if one.location_id == location_id] + _known(seen))
+        for one in detections[begin:end]:
+            if one.location_id == location_id and (seen is None or one.last_at > seen):
+                seen = one.last_at
         begin = end
     step, held = _settled(detections, begin, State(location_id, since, seen, stayed), horizon, readers)
     if step:
@@ -167,10 +173,6 @@ def _by_people(waiting: list[ByPerson], second: int, seen: int | None) -> list[S
         steps.append(Step(scan.observed_at, scan.location_id, Rule.PERSON, seen, by_person=scan))
         seen = scan.observed_at
     return steps
-
-
-def _known(seen: int | None) -> list[int]:
-    return [] if seen is None else [seen]
 
 
 def _last_seen(detections: Sequence[Detection], end: int, location_id: int) -> int | None:
@@ -221,11 +223,11 @@ def _steps(
     detections: Sequence[Detection], begin: int, end: int, state: State, gap: int, readers: ReaderOutages
 ) -> list[Step]:
     """Return the rows of one second. Only direct antennas move an asset more than once."""
-    direct = [one for one in detections[begin:end] if one.weight == Weight.DIRECT]
+    direct = [one for one in detections[begin:end] if one.weight == DIRECT]
     is_free = state.location_id is None or detections[begin].second > state.since
     if is_free and any(one.location_id != state.location_id for one in direct):
         here = state.location_id
-        passed = [index for index in range(begin, end) if PORTAL <= detections[index].weight < Weight.DIRECT]
+        passed = [index for index in range(begin, end) if PORTAL <= detections[index].weight < DIRECT]
         direct += [detections[index] for index in passed if is_certain(detections, index, here)]
         return _direct_steps(direct, state, gap)
     decision = decide(detections, end, state.location_id, state.since, readers, state.stayed)
@@ -241,14 +243,73 @@ def _direct_steps(direct: Sequence[Detection], state: State, gap: int) -> list[S
     """Return the rows of one second by the first and last read of each direct antenna, and the first of portals."""
     strongest: dict[int, Detection] = {}
     for one in sorted(direct, key=lambda one: (one.strength, -one.location_id)):
-        strongest |= {one.first_at: one, one.last_at if one.weight == Weight.DIRECT else one.first_at: one}
+        strongest |= {one.first_at: one, one.last_at if one.weight == DIRECT else one.first_at: one}
     steps: list[Step] = []
     here, seen = state.location_id, state.seen_at
     for at, one in sorted(strongest.items()):
         is_move = one.location_id != here
         if is_move or (seen is not None and at - seen > gap):
-            moved = Rule.DIRECT if one.weight == Weight.DIRECT else Rule.PORTAL
+            moved = Rule.DIRECT if one.weight == DIRECT else Rule.PORTAL
             rule = Rule.FIRST if here is None else moved if is_move else Rule.AGAIN
             steps.append(Step(at, one.location_id, rule, seen, one, decided_in=one.second))
         here, seen = one.location_id, at
     return steps
+
+
+class KnownRow(NamedTuple):
+    """The newest row of history before a moment."""
+
+    location_id: int
+    began_at: int
+    rule: int
+    ended_at: int
+
+
+def is_out_of_reach(row_at: int, rule: int, recent: Recent, second: int) -> bool:
+    """Return True if a late read may change decisions for which memory lacks reads."""
+    is_row_older = row_at // SECOND < recent.exact_from
+    return second < recent.exact_from or (is_row_older and is_proved_by(row_at, rule, recent, second))
+
+
+def is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
+    """Return True if reads from `second` on may have decided a row that began earlier."""
+    began = row_at // SECOND
+    if row_at == recent.decided_row:
+        return began <= second <= recent.decided_in
+    if rule not in BY_LATER_READS or began > second or began < recent.complete_from:
+        return False
+    return recent.looks_between(began, second) <= LOOKS
+
+
+def reach_back(detections: Sequence[Detection], second: int, known_until: int) -> int:
+    """Return the first second with decisions that a read in `second` may change.
+
+    `known_until`: end of the silence assumed before that second. Later reads may be new as well, so they do not show
+    that the silence was shorter.
+    """
+    index, first = first_from(detections, second), second
+    if index and known_until - detections[index - 1].second >= OTHER_READER:
+        first = detections[index - 1].second  # a silence may have decided
+    while index and detections[index - 1].second >= second - STRAY_WINDOW:
+        index -= 1
+        if detections[index].weight >= PORTAL:
+            first = min(first, detections[index].second)
+    return first
+
+
+def pauses_after(detections: Sequence[Detection], begin: int) -> bool:
+    """Return True if a pause from `detections[begin - 1]` on makes everything before it irrelevant."""
+    is_long = bool(detections) and detections[-1].second - detections[max(begin - 1, 0)].second > IDLE
+    return is_long and any(is_after_pause(detections, index) for index in range(begin, len(detections)))
+
+
+def seen_before(detections: Sequence[Detection], begin: int, second: int, row: KnownRow, recent: Recent) -> int:
+    """Return the last sighting of a stay before a second."""
+    if row.ended_at < second * SECOND:
+        return row.ended_at
+    for index in range(begin - 1, -1, -1):
+        if detections[index].location_id == row.location_id:
+            if detections[index].last_at > row.began_at:
+                return detections[index].last_at
+            break
+    return row.began_at if recent.complete_from * SECOND <= row.began_at else second * SECOND - 1

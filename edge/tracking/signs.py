@@ -28,6 +28,7 @@ STEADY_GAP = 10  # seconds between two signs, at most
 PATIENCE = 3  # seconds, at least
 
 Outage = tuple[int, int]  # seconds of the last sign before the outage and the first one after it
+Ask = Callable[[int, int, int, int], None]  # reader, asset, begin, end
 NEVER = 2**40  # end of an outage that is not over
 
 
@@ -57,14 +58,13 @@ class Signs:
             reader = self._readers[reader_id] = _Reader()
         return reader.add_goodbye(second) if only == GOODBYE else reader.add(second, only)
 
-    def is_even(self, reader_id: int, begin: int, end: int) -> bool:
-        """Return True if the reader was certainly not out in that period, regardless of later signs."""
+    def outages(self, reader_id: int, asset_id: int, begin: int, end: int, ask: Ask | None = None) -> Sequence[Outage]:
+        """Return the outages that reach beyond `begin`. Calls `ask` if later signs may change the answer."""
         reader = self._readers.get(reader_id)
-        return reader is not None and reader.is_even(begin, end)
-
-    def outages(self, reader_id: int, asset_id: int, begin: int, end: int) -> Sequence[Outage]:
-        """Return the outages that reach beyond `begin`."""
-        reader = self._readers.get(reader_id)
+        if reader and reader.is_even(begin, end):
+            return ()
+        if ask:
+            ask(reader_id, asset_id, begin, end)
         return reader.outages(asset_id, begin, end) if reader else ()
 
     def settled_at(self, reader_id: int, asset_id: int, begin: int, wait: int, until: int) -> int | None:
@@ -85,9 +85,6 @@ class Signs:
         for reader_id, reader in self._readers.items():
             if now - reader.newest > STEADY_FOR and reader.outages(OTHERS, reader.newest, now):
                 yield reader_id, reader.newest
-
-
-Ask = Callable[[int, int, int, int], None]  # reader, asset, begin, end
 
 
 class ReaderOutages:
@@ -112,11 +109,7 @@ class ReaderOutages:
     def outages(self, source_no: int, begin: int, end: int) -> Sequence[Outage]:
         """Return the outages of a source's reader that reach beyond `begin`, as of `end`."""
         reader_id = self.reader_of(source_no)
-        if reader_id is None or self._signs.is_even(reader_id, begin, end):
-            return ()
-        if self._ask:
-            self._ask(reader_id, self._asset_id, begin, end)
-        return self._signs.outages(reader_id, self._asset_id, begin, end)
+        return () if reader_id is None else self._signs.outages(reader_id, self._asset_id, begin, end, self._ask)
 
     def settled_at(self, source_no: int, begin: int, wait: int, until: int) -> int | None:
         """Return the second by which the reader was online for `wait` seconds after `begin`; None if not by `until`."""
@@ -188,9 +181,7 @@ class _Reader:
         return True
 
     def _look_again(self) -> None:
-        pairs = zip(self._seconds, self._seconds[1:], strict=False)
-        self._pauses = [(one, next_one) for one, next_one in pairs if next_one - one > PATIENCE or self._goodbyes]
-        self._closed = None
+        self._pauses, self._closed = self._pauses_in(self._seconds), None
 
     def is_even(self, begin: int, end: int) -> bool:
         seconds = self._seconds
@@ -212,11 +203,12 @@ class _Reader:
     def outages(self, asset_id: int, begin: int, end: int) -> Sequence[Outage]:
         seconds, closed = self._around(asset_id, begin, end), self._closed
         if seconds is not None:
-            closed = self._find(seconds)
+            pauses = [one for one in self._pauses_in(seconds) if begin < one[1] <= end]
+            closed = self._outages_among(pauses, seconds)
         else:
             seconds = self._seconds
             if closed is None:
-                closed = self._closed = self._find(seconds)
+                closed = self._closed = self._outages_among(self._pauses, seconds)
         overlapping = [one for one in closed if begin < one[1] <= end] if closed else []
         index = bisect_right(seconds, end)
         if index and self._was_out(seconds, seconds[index - 1], end + 1):
@@ -245,9 +237,13 @@ class _Reader:
             index += 1
         return index
 
-    def _find(self, seconds: array[int]) -> list[Outage]:
+    def _pauses_in(self, seconds: array[int]) -> list[Outage]:
+        """Return the gaps between signs that may be outages."""
         pairs = itertools.pairwise(seconds)
-        return [pair for pair in pairs if self._was_out(seconds, *pair)]
+        return list(pairs) if self._goodbyes else [(one, after) for one, after in pairs if after - one > PATIENCE]
+
+    def _outages_among(self, pauses: Sequence[Outage], seconds: array[int]) -> list[Outage]:
+        return [pause for pause in pauses if self._was_out(seconds, *pause)]
 
     def _was_out(self, seconds: array[int], last: int, until: int) -> bool:
         """Return True if the reader counts as out between its last sign and `until`."""
@@ -258,11 +254,12 @@ class _Reader:
         silent = until - 1 - last
         if silent < PATIENCE:
             return False
-        window = seconds[bisect_left(seconds, last - STEADY_FOR) : bisect_right(seconds, last)]
-        gap = window[0] - (last - STEADY_FOR)
-        for before, after in itertools.pairwise(window):
-            gap = max(gap, after - before)
-        return gap <= STEADY_GAP and silent >= max(PATIENCE, gap + 1)
+        index, before, most = bisect_left(seconds, last - STEADY_FOR), last - STEADY_FOR, min(STEADY_GAP, silent - 1)
+        for sign in seconds[index : bisect_right(seconds, last)]:  # one that was not steady is mostly found early
+            if sign - before > most:
+                return False
+            before = sign
+        return True
 
     def _drop_old(self, second: int) -> None:
         index = max(0, bisect_left(self._seconds, second) - 1)  # keep the last one before it: an outage may begin there

@@ -37,7 +37,7 @@ from edge.tracking.stays import Quality, Scan
 
 READERS = 101
 SPAN = 280 * SECOND
-QUEUE = 2_000
+QUEUE, BATCH = 6_000, 5_000  # messages, the defaults of the settings
 ORDERS = ("rising", "equal", "falling", "again")
 SCAN_EVERY = 0.1  # seconds
 
@@ -101,7 +101,7 @@ def drain(order: str, options: argparse.Namespace) -> None:
             spent.append(time.thread_time() - began)
             return done
 
-        writer = Writer(handle, pipeline.catch_up, lambda: None, queue_size=QUEUE, batch_size=QUEUE, stopping=stopping)
+        writer = Writer(handle, pipeline.catch_up, lambda: None, queue_size=QUEUE, batch_size=BATCH, stopping=stopping)
         waits: list[float] = []
         person = threading.Thread(target=scans, args=(actor, stopping, waits))
         if options.with_scans:

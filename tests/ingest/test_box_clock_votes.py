@@ -6,7 +6,7 @@ import pytest
 
 from edge.clock import HOUR, SECOND
 from edge.ingest.box_clock import ACTIVE, GAP, HOLD, REMEMBERED, BoxClock
-from edge.ingest.sources import Sample, Source
+from edge.ingest.reader_clock import Sample, Source
 
 START = 1_772_439_330 * SECOND
 DOCK, GATE, YARD = (Source(number, organization_id=1) for number in (1, 2, 3))

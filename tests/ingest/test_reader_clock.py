@@ -16,8 +16,7 @@ from edge.clock import HOUR, SECOND
 from edge.database.connection import close_database, execute
 from edge.ingest import reader_clock
 from edge.ingest.messages import Message
-from edge.ingest.reader_clock import ReaderClock, _Minute
-from edge.ingest.sources import Sample
+from edge.ingest.reader_clock import ReaderClock, Sample, _Minute
 from edge.people import organizations
 from edge.readers import live_reads, readers
 from edge.readers.status import statuses

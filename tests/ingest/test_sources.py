@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from edge.ingest import sources
-from edge.ingest.sources import BySource, Source
+from edge.ingest import reader_clock
+from edge.ingest.reader_clock import BySource, Source
 
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MOST", 6)
-    monkeypatch.setattr(sources, "MOST_OF_READER", 4)
+    monkeypatch.setattr(reader_clock, "MOST", 6)
+    monkeypatch.setattr(reader_clock, "MOST_OF_READER", 4)
 
 
 def test_a_reader_with_a_wildcard_evicts_only_its_own_values() -> None:

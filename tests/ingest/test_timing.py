@@ -6,7 +6,7 @@ import pytest
 
 from edge.clock import DAY, HOUR, SECOND, of_wall
 from edge.formats.reads import Read, WallTime
-from edge.ingest.sources import Source
+from edge.ingest.reader_clock import Source
 from edge.ingest.timing import EARLIEST, FARTHEST, Stamp, Timekeeper, times_of
 from edge.readers.clocks import AUTO, READER, RECEIPT, Known
 from edge.tracking.stays import Quality
