@@ -135,8 +135,11 @@ def start(actor: Actor, list_id: int, at: int | None = None) -> None:
         act.note("expected_list.started", Subject("expected_list", list_id, one.name))
 
 
-def sign_off(actor: Actor, list_id: int, version: str) -> None:
-    """Store the result that the person saw. Raises NotFound, and Conflict if it has changed since."""
+def sign_off(actor: Actor, list_id: int, version: str, device: str = "") -> None:
+    """Store the result that the person saw. Raises NotFound, and Conflict if it has changed since.
+
+    The last reports of other devices than `device`, with which it is signed off, stay with it.
+    """
     with acting(actor) as act:
         state = find_state(actor.organization_id, list_id)
         if state.one.started_at is None:
@@ -152,7 +155,7 @@ def sign_off(actor: Actor, list_id: int, version: str) -> None:
             [(list_id, no, *line) for no, line in enumerate(state.lines)],
         )
         execute("DELETE FROM expected_item WHERE list_id = ?", (list_id,))
-        execute("DELETE FROM expected_list_device WHERE list_id = ?", (list_id,))
+        execute("DELETE FROM expected_list_device WHERE list_id = ? AND device = ?", (list_id, device))
         execute(
             "UPDATE expected_list SET signed_at = ?, signed_by = ? WHERE id = ?",
             (clock.now(), actor.person_id, list_id),

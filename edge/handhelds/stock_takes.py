@@ -18,10 +18,12 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import column, execute, execute_many, reading, writing
+from edge.errors import Conflict
 from edge.handhelds import accepted_scans, device_reports
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.records import location_tree, lookup
+from edge.texts import N_, fill
 from edge.tracking import board, carriers, report
 from edge.tracking.report import CurrentPosition
 
@@ -105,7 +107,8 @@ def begin(
     A repeat changes nothing. Raises OverQuota, and Conflict if the organization has too many stock-takes.
     """
     with writing():
-        if not _has_location(sender.organization_id, location_id):
+        sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ?"
+        if not execute(sql, (location_id, sender.organization_id)).fetchone():
             return False
         if not execute("SELECT 1 FROM stock_take WHERE id = ?", (stock_take_id,)).fetchone():
             for kind in ("stock_take", "open stock_take"):
@@ -177,7 +180,8 @@ def undo_scan(sender: Actor, scan_id: str) -> None:
 def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedResult | None = None) -> bool:
     """Sign off: store the signed result and record the scans. Returns False if there is no such stock-take.
 
-    Without `signed` the result is computed from the current data. Raises OverQuota.
+    Without `signed` the result is computed from the current data. Raises OverQuota, and Conflict if somebody else was
+    quicker: then that result is the stored one.
     """
     take = find_stock_take(sender.organization_id, stock_take_id)
     if take is None or take.cancelled_at:
@@ -185,6 +189,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
     found = _found_meanwhile(sender.organization_id, stock_take_id)  # before the lock: 40,000 codes take 20 s
     with acting(sender) as act:
         if _find_open(sender.organization_id, stock_take_id) is None:
+            _check_signer(sender, stock_take_id)
             return True
         execute_many(
             "UPDATE stock_take_scan SET asset_id = ? WHERE id = ? AND stock_take_id = ? AND asset_id IS NULL",
@@ -215,6 +220,13 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
         counts = {result: sum(line[0] == result for line in lines) for result in _RESULTS}
         act.note("stock_take.signed_off", Subject("stock_take", stock_take_id, take.location_name), counts)
     return True
+
+
+def _check_signer(sender: Actor, stock_take_id: str) -> None:
+    """Raise Conflict if it was signed off by another person than the sender, who may only have sent the same again."""
+    sql = "SELECT name FROM person WHERE id <> ? AND id = (SELECT finished_by FROM stock_take WHERE id = ?)"
+    for (name,) in execute(sql, (sender.person_id, stock_take_id)):
+        raise Conflict(fill(N_("%(name)s has signed it off already. Your result is not stored"), name=name))
 
 
 def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
@@ -426,8 +438,3 @@ def _find_open(organization_id: int, stock_take_id: str) -> StockTake | None:
 def _row(row: tuple[object, ...]) -> StockTake:
     take = StockTake._make(row)
     return take._replace(with_sublocations=bool(take.with_sublocations))
-
-
-def _has_location(organization_id: int, location_id: int) -> bool:
-    sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ?"
-    return execute(sql, (location_id, organization_id)).fetchone() is not None

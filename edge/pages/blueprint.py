@@ -19,7 +19,7 @@ from edge.api.middleware import request_context
 from edge.errors import EdgeError, Forbidden, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
 from edge.pages import formatting, navigation, translation
-from edge.pages.forms import MOST_DIGITS, message_of
+from edge.pages.forms import MOST_DIGITS, message_of, sentence
 from edge.pages.guard import has_role, identify, pages, public
 from edge.pages.help import help_address
 from edge.pages.muster import musters
@@ -180,7 +180,7 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, Invalid):
         return Problem(400, N_("Request rejected"), message_of(error))
     if isinstance(error, EdgeError):
-        return Problem(409, N_("Request rejected"), message_of(error))
+        return Problem(409, N_("Request rejected"), sentence(message_of(error)))
     if isinstance(error, HTTPException) and error.code:
         title, text = _TITLES.get(error.code, (error.name, ""))
         own_text = error.description if error.description != type(error).description else ""

@@ -155,15 +155,18 @@ def test_eighty_things_without_a_connection_and_with_two_reloads(
     assert groups == [("here", 78), ("missing", 2)]
 
 
-def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPage, site: Site) -> None:
+def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPage, enter: ScanPage, site: Site) -> None:
     see(site, site.docks[0].id, 1, 2, 3)
     one = scan_page("olga", viewport=PHONE)
     begin(one, "Dock 1")
     scan(one, "BC-0001")
     outcome(one, "counted", "Pallet 1")
     expect(one.locator("#link")).to_have_text("All saved")
-    other = scan_page("otto", viewport=PHONE)
-    join(other)
+    other = enter("otto", "/scan", viewport=PHONE)
+    other.wait_for_selector("body[data-copied]")
+    join(other)  # it has no location yet, and scans at that of the stock-take from now on
+    expect(other.locator("#location-name")).to_have_text("Dock 1")
+    outcome(other, "location", "Dock 1")
     expect(other.locator("#take")).to_contain_text("1 of 3 found")
     scan(other, "BC-0002")
     outcome(other, "counted", "Pallet 2")
@@ -270,11 +273,14 @@ def test_before_a_list_is_signed_off_other_devices_are_asked_to_stop_and_named(
     expected_lists.create(shell(site.organization_id), "Truck 12", codes, location_id=site.docks[0].id)
     one, other = scan_page("olga", viewport=PHONE), enter("otto", "/scan", viewport=PHONE, expected=OFFLINE)
     other.wait_for_selector("body[data-copied]")
-    for page in (one, other):  # the second one has no location yet: the list names its own
+    scan(other, "RACK-A")
+    outcome(other, "location", "Rack A")
+    for page in (one, other):  # the second one is elsewhere: the list names its own location
         page.click("#jobs")
         page.click("text=Expected list")
         page.click("text=Truck 12")
         expect(page.locator("#location-name")).to_have_text("Dock 1")
+        outcome(page, "location", "Dock 1")
     wait_for("SELECT count(*) FROM expected_list_device", (2,))
     other.context.set_offline(True)
     scan(other, "BC-0002")

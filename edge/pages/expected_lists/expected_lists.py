@@ -124,12 +124,8 @@ def start_expected_list(list_id: int) -> Answer:
 
 
 def _sign_off_page(errors: Errors, list_id: int) -> str:
-    devices = [
-        one._replace(unsent_since=one.unsent_since or one.reported_at) if one.is_open else one
-        for one in device_reports.devices_of("list", list_id)
-    ]
     labels = _labels(_state(list_id), is_whole=True)
-    return render_template("expected_lists/sign-off.html", **labels, devices=devices, errors=errors)
+    return render_template("expected_lists/sign-off.html", **labels, errors=errors)
 
 
 @operators.get("/expected-lists/<int:list_id>/sign-off", manual="expected-lists#sign-off")
@@ -154,7 +150,12 @@ def _state(list_id: int) -> State:
 def _labels(state: State, *, is_whole: bool = False) -> dict[str, Any]:
     is_whole = is_whole or state.one.signed_at is not None  # a signed list is the printed report
     shown = len(state.lines) if is_whole else MOST_LINES
-    return {"state": state, "one": state.one, "titles": TITLES, "how": HOW, "most": shown, "Direction": Direction}
+    devices = [
+        one._replace(unsent_since=one.unsent_since or one.reported_at) if one.is_open else one
+        for one in (device_reports.devices_of("list", state.one.id) if is_whole else [])
+    ]
+    labels = {"one": state.one, "titles": TITLES, "how": HOW, "most": shown, "Direction": Direction}
+    return {"state": state, "devices": devices, **labels}
 
 
 def _place(chosen: str) -> dict[str, Any]:

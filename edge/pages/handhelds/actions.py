@@ -29,69 +29,67 @@ from edge.validation.values import MAX_NAME, MAX_TEXT
 
 def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer | None:
     """Perform an action. None if the item is a scan. `at` is the corrected time of the device."""
-    match item.get("act"):
-        case "begin":
-            try:
+    try:
+        match item.get("act"):
+            case "begin":
                 done = _begin(sender, item_id, item, at)
-            except Conflict as error:
-                return Answer(item_id, Result.REFUSED, str(error))
-        case "note":
-            return _add_note(sender, item_id, item, at)
-        case "location":
-            return _choose_location(sender, item_id, item, at, received_at)
-        case "start_list":
-            return _start_list(sender, item_id, item.get("list"), at)
-        case "finish":
-            done = stock_takes.finish(sender, str(item.get("stock_take")), received_at, _signed(item.get("lines")))
-        case "cancel":
-            done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
-        case "set_aside":
-            done = True  # the report in the same request contains the rest
-        case "lost" | "found":
-            asset_id = item.get("asset")
-            done = is_id(asset_id) and lost_assets.mark_lost(sender, asset_id, at, is_lost=item["act"] == "lost")
-        case "unload_all":
-            carrier_id = item.get("asset")
-            done = is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
-        case _:
-            return None
+            case "note":
+                done = _add_note(sender, item_id, item, at)
+            case "location":
+                done = _choose_location(sender, item, at, received_at)
+            case "start_list":
+                done = _start_list(sender, item.get("list"), at)
+            case "finish":
+                done = stock_takes.finish(sender, str(item.get("stock_take")), received_at, _signed(item.get("lines")))
+            case "cancel":
+                done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
+            case "set_aside":
+                done = True  # the report in the same request contains the rest
+            case "lost" | "found":
+                asset_id = item.get("asset")
+                done = is_id(asset_id) and lost_assets.mark_lost(sender, asset_id, at, is_lost=item["act"] == "lost")
+            case "unload_all":
+                carrier_id = item.get("asset")
+                done = is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
+            case _:
+                return None
+    except (Conflict, Invalid) as error:
+        return Answer(item_id, Result.REFUSED, str(error))
     return Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
 
 
-def _add_note(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> Answer:
+def _add_note(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> bool:
     asset_id, text = item.get("asset"), item.get("text")
     if not is_id(asset_id) or not isinstance(text, str):
-        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+        return False
     try:
         asset_notes.add(sender, item_id, asset_id, multiline(text), at)
-    except NotFound:
-        return Answer(item_id, Result.REFUSED, N_("This asset is retired"))
-    except (Conflict, Invalid) as error:
-        return Answer(item_id, Result.REFUSED, str(error))
-    return Answer(item_id, Result.DONE)
+    except NotFound as error:
+        raise Conflict(N_("This asset is retired")) from error
+    return True
 
 
-def _choose_location(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer:
+def _choose_location(sender: Actor, item: dict[str, Any], at: int, received_at: int) -> bool:
     """Store a choice of a location, for the sled of the sender. No location ends the choice before."""
     choice, location = item.get("choice"), item.get("location")
     if not is_device_id(choice) or not (location is None or is_id(location)):
-        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+        return False
     sleds.choose_location(sender, choice, location, at, received_at)
-    return Answer(item_id, Result.DONE)
+    return True
 
 
-def _start_list(sender: Actor, item_id: str, list_id: Any, at: int) -> Answer:
+def _start_list(sender: Actor, list_id: Any, at: int) -> bool:
     """Start an expected list. A repeated act, or one of another handheld, finds it started."""
     if not is_id(list_id):
-        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+        return False
     try:
         if expected_lists.find_list(sender.organization_id, list_id).started_at is None:
             expected_lists.start(sender, list_id, at)
     except NotFound:
-        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
-    except Conflict:
-        return Answer(item_id, Result.REFUSED, N_("Another list is open at this place. Sign it off first"))
-    return Answer(item_id, Result.DONE)
+        return False
+    except Conflict as error:
+        raise Conflict(N_("Another list is open at this place. Sign it off first")) from error
+    return True
 
 
 def _signed(lines: Any) -> stock_takes.SignedResult | None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from flask import Response, abort, jsonify, render_template
 
-from edge.errors import Conflict
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import ExpectedList, State
 from edge.expected_lists.ticks import Line
@@ -20,7 +19,6 @@ from edge.pages.dates import local
 from edge.pages.forms import json_object
 from edge.pages.guard import actor, operators, organization_id, viewers
 from edge.pages.handhelds import actions
-from edge.pages.translation import gettext
 from edge.texts import N_
 from edge.validation import json_text
 
@@ -116,7 +114,6 @@ def _summary(take: stock_takes.StockTake) -> dict[str, object]:
 
 MOST_LISTS = 100
 MOST_LINES = 500  # surplus and wrong assets sent to a handheld; the counts include the others
-_CHANGED = N_("The list changed. Check it again")
 
 
 @operators.get("/scan/expected-lists")
@@ -136,15 +133,12 @@ def list_on_handheld(list_id: int) -> Response:
 
 
 @operators.post("/scan/expected-lists/<int:list_id>/sign-off")
-def sign_off_on_handheld(list_id: int) -> Response | tuple[Response, int]:
+def sign_off_on_handheld(list_id: int) -> Response:
     """Sign off the result that the handheld shows. A repeated request has the same answer."""
-    version = json_object().get("version")
+    version, device = (str(json_object().get(name, "")) for name in ("version", "device"))
     state = expected_lists.find_state(organization_id(), list_id)
     if state.one.signed_at is None:
-        try:
-            expected_lists.sign_off(actor(), list_id, str(version))
-        except Conflict:
-            return jsonify(error=gettext(_CHANGED)), 409
+        expected_lists.sign_off(actor(), list_id, version, device)
         state = expected_lists.find_state(organization_id(), list_id)
     return jsonify(**_state(state))
 

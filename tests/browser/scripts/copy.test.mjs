@@ -66,3 +66,26 @@ test("a sweep and a move of everything count as well, and what was answered no m
   await queue.settle([{ id: `scan-${number}`, result: "recorded", asset: { id: PALLET } }]);
   assert.deepEqual(await at(TRUCK), [PALLET, CRATE, BOX, OTHER]);
 });
+
+test("the server rounds when something was seen down to ten minutes, but it was there since its stay began", async () => {
+  const row = (since, seen) => [PALLET, "KEY-11", "Thing 11", RACK, since, seen, ["BC-11"], "c"];
+  for (const [since, seen, shown] of [[AT + 400, AT, AT + 400], [AT - 900, AT, AT], [null, null, 0]]) {
+    await queue.saveAssets([{ no: PALLET, digest: "", rows: [row(since, seen)] }]);
+    copy = await reload("copy.js");
+    await copy.load();
+    assert.equal(copy.byId(PALLET).seen, shown);
+  }
+});
+
+test("a scan of this shift is known as one after the device's clock was set", async ({ mock }) => {
+  const { note, reading } = await import("../../../web/static/handhelds/clock.js");
+  mock.timers.enable({ apis: ["Date"], now: AT * 1000 });
+  const asked = reading();
+  note(asked, reading(), (AT + 5 * 24 * 3600) * 1000); // by the site's clock, five days later
+  await queue.work(["log"], "readwrite", (t) => t.objectStore("log").put({ id: "scan-x", no: 900, state: "recorded", asset: { id: PALLET }, locationId: RACK, ...reading() }));
+  await copy.load();
+  assert.equal(copy.wasScannedAt(PALLET, RACK), true);
+  mock.timers.setTime((AT + 24 * 3600) * 1000);
+  note(reading(), reading(), (AT + 5 * 24 * 3600) * 1000);
+  assert.equal(copy.wasScannedAt(PALLET, RACK), true);
+});

@@ -93,7 +93,10 @@ def test_what_is_on_the_screen_is_signed_once(sign_in_as: SignIn, site: Site, tr
     version = state_of(olga, truck)["version"]
     send(olga, {"id": "scan-of-pallet", "code": PALLET, "location": site.dock.id})
     refused = olga.send(path, {"version": version})
-    assert (refused.status_code, refused.json) == (409, {"error": "The list changed. Check it again"})
+    assert (refused.status_code, refused.json) == (
+        409,
+        {"error": "The list changed while you looked at it. Check it again."},
+    )
     version = state_of(olga, truck)["version"]
     answers = [olga.send(path, {"version": version}) for _ in range(2)]  # the first answer was lost
     assert [answer.status_code for answer in answers] == [200, 200]
@@ -156,9 +159,13 @@ def test_devices_report_the_unsent_scans_of_a_list_and_are_asked_to_stop(
     page = olga.get(f"/expected-lists/{truck}/sign-off").text
     assert "1 unsent scan," in page
     assert "may have unsent scans" in page
-    answer = olga.send(f"/scan/expected-lists/{truck}/sign-off", {"version": state["version"]})
+    answer = olga.send(f"/scan/expected-lists/{truck}/sign-off", {"version": state["version"], "device": "device-1"})
     assert answer.json["is_signed"]  # type: ignore[index]
-    assert report(otto, truck, "device-2", holds(truck, 1))["devices"] == [], "it has ended"
+    report(otto, truck, "device-2", holds(truck, 0))
+    page = olga.get(f"/expected-lists/{truck}").text
+    assert "Other devices at sign-off" in page
+    assert "1 unsent scan," in page, "what was said later does not change the report"
+    assert page.count("reported ") == 1, "not the device that signed off"
 
 
 def test_a_deleted_list_takes_the_reports_of_devices_with_it(sign_in_as: SignIn, truck: int) -> None:

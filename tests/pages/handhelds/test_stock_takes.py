@@ -193,6 +193,21 @@ def test_the_signed_result_is_stored_regardless_of_later_arrivals(sign_in_as: Si
     assert results(browser)["Pallet 1"] == ("missing", "")
 
 
+def test_whoever_signs_off_second_hears_that_the_first_result_is_the_stored_one(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    """Regression: both screens said "Signed off", and one of the two results was dropped without a word."""
+    olga, otto = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR)
+    send(olga, begin(site, site.cage.id), {**FINISH, "lines": {"missing": [[site.cage.id, ""]]}})
+    second = {**FINISH, "id": "finish-of-otto", "lines": {"here": [[site.cage.id, "scan"]]}}
+    for _ in range(2):
+        answer = send(otto, second)[0]
+        assert answer["result"] == "refused"
+        assert answer["reason"].endswith("has signed it off already. Your result is not stored")
+    assert send(olga, FINISH)[0]["result"] == "done", "its answer was lost on the way"
+    assert results(olga) == {"Roll cage": ("missing", "")}
+
+
 def test_without_sublocations_assets_below_are_elsewhere(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     see(cast, site.cage.id, site.hall.id, clock.now() - clock.HOUR)

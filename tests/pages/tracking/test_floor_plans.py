@@ -113,7 +113,7 @@ def test_two_editors_of_a_plan_do_not_overwrite_each_other(editor: Browser, cast
     assert save(editor, cast, site, shape, plan.updated_at).status_code == 200
     answer = save(editor, cast, site, [], plan.updated_at)
     assert answer.status_code == 409
-    assert "someone else" in answer.json["error"]
+    assert "Someone else" in answer.json["error"]
 
 
 def test_another_organization_and_a_viewer_change_nothing(

@@ -4,7 +4,6 @@ import { ago } from "../times.js";
 import { setLoading } from "./carrier.js";
 import { siteNow } from "./clock.js";
 import * as copy from "./copy.js";
-import { newId } from "./catch.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { button, choice, closeSheet, drawGroups, fill, message, openSheet, part, anchor, sheet } from "./sheets.js";
@@ -14,6 +13,7 @@ import { ask, link, mayHold } from "./sync.js";
 import { begin, cancel, catchUp, expectedAt, finish, groupsOf, join, markLost, otherDevices, setAside, take } from "./take.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
+import { chooseLocation } from "./where.js";
 
 const TITLES = {
   missing: t("Missing"),
@@ -75,7 +75,7 @@ async function goOn(one) {
   await join(one);
   await setLoading(null);
   const location = locations.byId(one.location);
-  if (location) await locations.choose(location, newId());
+  if (location) return chooseLocation(location);
   closeSheet();
   await redraw();
 }
@@ -150,10 +150,13 @@ function detailOf(group, one) {
 
 const isSent = () => link.state === "ok" && !link.waiting;
 
+/** Whether no other device may hold scans, as the server says now. */
+const isSettled = async () => Boolean((await isCaughtUp(catchUp)) && take && !(await otherDevices()).some(mayHold));
+
 /** Ask what other devices hold, again and again while they hold something. If it is nothing, the button signs off at once. */
 async function prepare(own) {
   own.isAsked = true;
-  const isSafe = (await isCaughtUp(catchUp)) && take && !(await otherDevices()).some(mayHold);
+  const isSafe = await isSettled();
   if (ready !== own || sheet.name !== "take") return;
   if (!isSafe) return setTimeout(askAgain, ASK_AGAIN, own);
   own.isSafe = true;
@@ -166,10 +169,9 @@ async function askAgain(own) {
 }
 
 async function signOffAtOnce() {
-  const devices = take ? await otherDevices() : [];
   const isCalm = ready && performance.now() - ready.since > CALM;
-  if (!isCalm || !isSent() || devices.some(mayHold)) return confirm();
-  await signOff(groupsOf(await queue.recent(Infinity)), devices);
+  if (!isCalm || !isSent() || !(await isSettled())) return take && confirm();
+  await signOff(groupsOf(await queue.recent(Infinity)), await otherDevices());
 }
 
 const confirm = () => askToSignOff({
@@ -185,8 +187,10 @@ async function content() {
     message(t("Signing off records the scans and keeps the result.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
   ];
-  return { parts, sign: (devices) => signOff(groups, devices) };
+  return { parts, key: keyOf(groups), sign: (devices) => signOff(groups, devices) };
 }
+
+const keyOf = (groups) => JSON.stringify(Object.values(groups).map((group) => group.map(({ id, name }) => id || name)));
 
 function countsOf(groups) {
   const list = part("moves", "", "ul");

@@ -24,17 +24,18 @@ export let updatedAt = 0; // when the server was last asked, by this device's cl
 
 const asset = (row) => {
   if (!row) return undefined;
-  const [id, key, name, location, since, rounded, codes] = row;
+  const [id, key, name, location, since, rounded, codes] = row; // it was seen when its stay began, which is exact
   const own = scanned.get(id);
   const isOwn = own && own.location === location && own.at > rounded && own.at < rounded + ROUNDED;
-  return { id, key, name, location, since, seen: isOwn ? Math.floor(own.at) : rounded, codes };
+  return { id, key, name, location, since, seen: isOwn ? Math.floor(own.at) : Math.max(since, rounded), codes };
 };
 
+/** The times of scans are by the site's clock: load that first. */
 export async function load() {
   const [kept, about, log] = await Promise.all([queue.loadAssets(), queue.load("copy"), queue.recent(Infinity)]);
   for (const bucket of kept) buckets[bucket.no] = bucket;
-  for (const { asset, state, locationId, at } of log.reverse()) {
-    if (asset && ["recorded", "again"].includes(state)) scanned.set(asset.id, { location: locationId, at: at / 1000 });
+  for (const { asset, state, locationId, ...made } of log.reverse()) {
+    if (asset && ["recorded", "again"].includes(state)) scanned.set(asset.id, { location: locationId, at: clock.siteTime(made) / 1000 });
   }
   makeIndex(); // not when the first scan waits for it
   if (about) ({ updatedAt, organization } = about);
@@ -108,7 +109,7 @@ export function at(locationIds, kept = new Map()) {
 /** True if this device scanned it at the location in this shift and it was not seen elsewhere since. */
 export function wasScannedAt(id, location) {
   const [last, now] = [scanned.get(id), byId(id)];
-  return Boolean(last && now) && last.location === location && now.location === location && Date.now() / 1000 - last.at < SHIFT;
+  return Boolean(last && now) && last.location === location && now.location === location && clock.siteNow() / 1000 - last.at < SHIFT;
 }
 
 /** A scan was saved: update the copy at once, without waiting for the next response. `how`: see `loaded`. */

@@ -6,7 +6,7 @@ import { siteTime, stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { byName, withBelow } from "./locations.js";
 import * as queue from "./queue.js";
-import { ask, exchangeWork, flush, follow, othersOf, post } from "./sync.js";
+import { ask, exchangeWork, flush, follow, othersOf, ownId, post } from "./sync.js";
 
 const COUNTING = ["queued", "recorded", "again"];
 const EMPTY = { ticked: [], missing: [], surplus: [], wrong: [], surplus_count: 0, wrong_count: 0 };
@@ -68,7 +68,7 @@ export const listAt = (location) => (list && location && withBelow(list.location
 
 /** Sign off the version that is on the screen. The server refuses it if the result has changed. */
 export async function signOff(version) {
-  const signed = await post(`/scan/expected-lists/${list.id}/sign-off`, { version });
+  const signed = await post(`/scan/expected-lists/${list.id}/sign-off`, { version, device: await ownId() });
   await keep(null);
   return signed;
 }

@@ -22,10 +22,11 @@ export async function openJobs() {
   const { location } = choice;
   const last = await lastAsset();
   const lists = take || list ? [] : [choiceButton(t("Expected list"), t("Compare what is here with what should be"), openLists)];
+  const stockTake = list ? [] : [choiceButton(t("Start a stock-take"), t("Find out what is here and what is missing"), openCheck)];
   const jobs = location ? [
     choiceButton(t("What is here?"), t("All assets at {location}", { location: location.name }), () => openHere(showThing)),
     choiceButton(t("Start a sweep"), t("Read many RFID tags at once"), beginSweep),
-    ...(list ? [] : [choiceButton(t("Start a stock-take"), t("Find out what is here and what is missing"), openCheck)]),
+    ...stockTake,
     ...lists,
     choiceButton(t("Move everything"), t("From {location} to another location", { location: location.name }), openMove),
     ...(take ? [] : [ // no carrier mode during a stock-take
@@ -33,7 +34,7 @@ export async function openJobs() {
       choiceButton(t("Take off a carrier"), t("Scan each asset"), () => begin({ kind: "unload" })),
     ]),
     choiceButton(t("Empty a carrier"), t("Take everything off at once"), openEmpty),
-  ] : [message(t("Scan a location first.")), ...lists]; // a list names its place
+  ] : [message(t("Scan a location first.")), ...stockTake, ...lists]; // a list names its place, and so does a stock-take that is open
   if (last) jobs.push(choiceButton(t("Note, photo or label"), last.name, () => openAbout(last)));
   openSheet("jobs", t("What do you want to do?"), ...jobs);
 }

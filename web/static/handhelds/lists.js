@@ -1,16 +1,16 @@
 // Expected lists: choose one, see what is missing, sign it off.
 
 import { setLoading } from "./carrier.js";
-import { newId } from "./catch.js";
 import { catchUp, choose, countOf, groupsOf, leave, list, otherDevices, signOff, unsigned } from "./expected.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { anchor, button, choice, closeSheet, drawGroups, fill, message, openSheet, part, sheet } from "./sheets.js";
-import { say, showLocation } from "./show.js";
+import { say } from "./show.js";
 import { askToSignOff, CALM } from "./signing.js";
 import { link, mayHold } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
+import { chooseLocation } from "./where.js";
 
 const TITLES = { missing: t("Missing"), wrong: t("Wrong"), surplus: t("Surplus"), ticked: t("Ticked off") };
 
@@ -47,10 +47,7 @@ async function begin(one) {
   await setLoading(null);
   const here = locations.choice.location;
   const place = locations.byId(one.location);
-  if (place && !(here && locations.withBelow(place.id).has(here.id))) {
-    await locations.choose(place, newId());
-    showLocation(locations.choice);
-  }
+  if (place && !(here && locations.withBelow(place.id).has(here.id))) return chooseLocation(place);
   closeSheet();
   await redraw();
 }
@@ -70,7 +67,7 @@ async function refresh() {
   isFresh = link.state === "ok" && !link.waiting;
   if (!isFresh) return;
   try {
-    if (!(await catchUp())) say(t("The list was signed off on another device"));
+    if (!(await catchUp())) say(t("The list was signed off or deleted on another device"));
   } catch (error) {
     if (!error.state) throw error;
   }
@@ -118,7 +115,7 @@ async function confirm(groups) {
 /** What is signed off is what the sheet shows. */
 async function content() {
   const [groups, { version }] = [groupsOf(await queue.recent(Infinity)), list];
-  return { parts: [countsOf((name) => countOf(groups, name))], isPartial: !isWhole(groups), sign: () => finish(version) };
+  return { parts: [countsOf((name) => countOf(groups, name))], key: version, isPartial: !isWhole(groups), sign: () => finish(version) };
 }
 
 const isWhole = (groups) => !groups.missing.length && !groups.wrong.length && !groups.surplus.length;

@@ -467,7 +467,7 @@ function report(error) {
 
 /** Restore what the device stored. */
 async function load() {
-  [link.me] = await Promise.all([queue.load("me"), clock.load(), locations.load(), copy.load(), stock.load(), expected.load(), carrier.load()]);
+  [link.me] = await Promise.all([queue.load("me"), clock.load().then(copy.load), locations.load(), stock.load(), expected.load(), carrier.load()]);
   await loadOwner();
   showLocation(locations.choice);
   if (await queue.load("sweeping")) {
@@ -580,7 +580,7 @@ async function begin() {
 async function followOthers() {
   if (link.state !== "ok") return;
   try {
-    if (!link.waiting && !(await expected.catchUp())) say(t("The list was signed off on another device"));
+    if (!link.waiting && !(await expected.catchUp())) say(t("The list was signed off or deleted on another device"));
     if (!(await stock.catchUp())) say(t("The stock-take was finished on another device"));
     await redraw();
   } catch (error) {

@@ -1,7 +1,7 @@
 // What a person sees all the time: the large result, the list of the last scans, the location, the connection.
 
 import { ago, clockTime } from "../times.js";
-import { siteNow } from "./clock.js";
+import { siteNow, siteTime } from "./clock.js";
 import { waitingWithoutHttps } from "./session.js";
 import { fill, part } from "./sheets.js";
 import { isExpected, take } from "./take.js";
@@ -136,7 +136,7 @@ export function logItem(entry) {
   item.dataset.outcome = outcome;
   const shape = part("log-shape", shapeOf(outcome));
   shape.setAttribute("aria-hidden", "true");
-  const detail = [word, outcome === "refused" && entry.reason, entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
+  const detail = [word, outcome === "refused" && entry.reason, entry.locationName, clockTime(siteTime(entry))].filter(Boolean).join(" · ");
   item.append(shape, part("log-thing", thing), part("log-detail", detail));
   return item;
 }

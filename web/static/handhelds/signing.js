@@ -23,24 +23,31 @@ export async function isCaughtUp(catchUp, asks = false) {
 }
 
 let asking = 0;
+let shown = {}; // what the question was drawn from
 
 /**
- * Ask before signing off, and again until no other device may hold scans. `job`: { title, catchUp, isOpen(), devices(), content() }.
- * The content of the sheet is { parts, isPartial, sign(devices) }. `on`: the sheet that is open until then.
+ * Ask before signing off, and again as long as the question is open: the other devices stop only as long as they are asked.
+ * `job`: { title, catchUp, isOpen(), devices(), content() }. The content of the sheet is { parts, key, isPartial, sign(devices) }; its
+ * `key` changes with the result. `on`: the sheet that is open until then. Returns whether the question is still the one on the screen.
  */
 export async function askToSignOff(job, on) {
   clearTimeout(asking);
   const isCurrent = await isCaughtUp(job.catchUp, true);
   if (on !== "sign-off") await redraw();
-  if (!job.isOpen() || sheet.name !== on) return;
+  if (!job.isOpen() || sheet.name !== on) return false;
+  clearTimeout(asking);
+  asking = setTimeout(askToSignOff, ASK_AGAIN, job, "sign-off");
   const devices = await job.devices();
-  const isSafe = isCurrent && !devices.some(mayHold);
-  if (!isSafe) asking = setTimeout(askToSignOff, ASK_AGAIN, job, "sign-off");
-  if (on === "sign-off" && !isSafe) return;
-  const { parts, isPartial, sign } = await job.content();
+  const { parts, key, isPartial, sign } = await job.content();
+  const now = { isSafe: isCurrent && !devices.some(mayHold), key };
+  if (sheet.name !== on) return false;
+  if (on === "sign-off" && shown.isSafe === now.isSafe && (!now.isSafe || shown.key === key)) return true;
+  shown = now;
   const values = { person: link.me ? link.me.name : "" };
-  const text = isSafe && !isPartial ? t("Sign off as {person}", values) : t("Sign off anyway as {person}", values);
-  openSheet("sign-off", job.title, ...parts, ...devicesPart(devices, isCurrent), button(text, () => sign(devices), "button wide", CALM / 2));
+  const text = now.isSafe && !isPartial ? t("Sign off as {person}", values) : t("Sign off anyway as {person}", values);
+  const press = async () => (!now.isSafe || (await askToSignOff(job, "sign-off"))) && sign(devices);
+  openSheet("sign-off", job.title, ...parts, ...devicesPart(devices, isCurrent), button(text, press, "button wide", CALM / 2));
+  return false;
 }
 
 function devicesPart(devices, isCurrent) {
