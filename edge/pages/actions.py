@@ -1,8 +1,8 @@
-"""Views of records that differ in their functions only: buttons to remove, enable or test one, and its forms."""
+"""Views that differ in their functions only: buttons to remove, enable or test a record, its forms, and fragments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import request
@@ -12,6 +12,7 @@ from edge.pages.double_submit import once
 from edge.pages.forms import Errors
 from edge.pages.guard import Again, Views, actor, administrators, current_session
 from edge.pages.notices import done
+from edge.pages.polling import fragment
 
 
 def add_action(
@@ -27,6 +28,22 @@ def add_action(
 
     view.__name__ = path  # names the endpoint
     views.post(path, again=again)(view)
+
+
+def add_fragment(
+    views: Views, path: str, template: str, values: Callable[..., Mapping[str, Any]], *watched: str
+) -> None:
+    """Add the route of a fragment that a page polls. `values` gets the ids in `path` and returns those of the template.
+
+    While the `watched` ones are unchanged, it answers 304.
+    """
+
+    def view(**ids: Any) -> Response:
+        shown = values(**ids)
+        return fragment(template, tuple(shown[name] for name in watched), **shown)
+
+    view.__name__ = path  # names the endpoint
+    views.get(path)(view)
 
 
 def add_actions(path: str, name: str, store: Any) -> None:

@@ -19,12 +19,7 @@ def _page(errors: Errors, name: str) -> str:
     return render_template("config/setting.html", setting=setting, options=options, value=value, errors=errors)
 
 
-@administrators.get("/status/settings/<name>", manual="settings#changes-while-the-service-runs")
-def setting_form(name: str) -> str:
-    return _page({}, name)
-
-
-@administrators.post("/status/settings/<name>", again=_page)
+@administrators.form("/status/settings/<name>", _page, "settings#changes-while-the-service-runs")
 def change_setting(name: str) -> Answer:
     services().settings.change(actor(), _setting(name).name, text(request.form, "value"))
     return done(f"/status/settings/{name}", "changed")

@@ -68,6 +68,19 @@ class Views:
         """
         return self._marking(pages.post(path), max_body, again)
 
+    def form(self, path: str, page: Again, manual: str = "", max_body: int = 0) -> Callable[[View], View]:
+        """Add a form: GET shows `page`, without errors, and POST calls the view, with `page` again if it refuses.
+
+        `manual` as in `get`, the others as in `post`.
+        """
+
+        def show(**ids: Any) -> str:
+            return page({}, **ids)
+
+        show.__name__ = f"form {path}"  # names the endpoint
+        self.get(path, manual)(show)
+        return self.post(path, max_body, page)
+
     def _marking(
         self, register: Callable[[Any], Any], max_body: int = 0, again: Again | None = None
     ) -> Callable[[View], View]:

@@ -153,12 +153,7 @@ def _printer_page(errors: Errors) -> str:
     )
 
 
-@administrators.get("/labels/printer", manual="office#label-printer")
-def label_printer_form() -> str:
-    return _printer_page({})
-
-
-@administrators.post("/labels/printer", again=_printer_page)
+@administrators.form("/labels/printer", _printer_page, "office#label-printer")
 def set_label_printer() -> Answer:
     """Save the label printer, or that of a location. An empty address removes it."""
     location_id = request.form.get("location", 0, type=whole) or None

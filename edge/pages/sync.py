@@ -181,12 +181,7 @@ def _site_page(errors: Errors, site_no: int) -> str:
     return render_template("sync/edit-site.html", site=site, errors=errors, values=request.form)
 
 
-@administrators.get("/sync/sites/<int:site_no>/edit", manual="sites#leaving-renaming-retiring")
-def edit_site(site_no: int) -> str:
-    return _site_page({}, site_no)
-
-
-@administrators.post("/sync/sites/<int:site_no>/edit", again=_site_page)
+@administrators.form("/sync/sites/<int:site_no>/edit", _site_page, "sites#leaving-renaming-retiring")
 def save_site(site_no: int) -> Answer:
     """Change name and code of a site."""
     code, name = _entered_site()

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from flask import Response, render_template, request
+from flask import render_template, request
 
 from edge import clock
 from edge.database.connection import all_or_none
@@ -17,12 +17,11 @@ from edge.doors.passage_rule import Direction, Side
 from edge.epcis import places
 from edge.errors import EdgeError, Invalid
 from edge.expected_lists import expected_lists
-from edge.pages.actions import add_action
+from edge.pages.actions import add_action, add_fragment
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, text, whole
 from edge.pages.guard import Answer, actor, administrators, organization_id, viewers
 from edge.pages.notices import done
-from edge.pages.polling import fragment
 from edge.readers import readers
 from edge.services import services
 from edge.texts import N_
@@ -50,13 +49,6 @@ def show_doors() -> str:
     return _list({})
 
 
-@viewers.get("/doors/now")
-def doors_now() -> Response:
-    """Return the totals of today. The page polls this."""
-    values = _doors_now()
-    return fragment("doors/_doors.html", (values["doors"], values["totals"]), **values)
-
-
 @administrators.post("/doors", again=_list)
 @once
 def new_door() -> Answer:
@@ -66,17 +58,10 @@ def new_door() -> Answer:
 
 @viewers.get("/doors/<int:door_id>", manual="doors#passages")
 def show_door(door_id: int) -> str:
-    door = doors.find_door(organization_id(), door_id)
+    shown = _door_now(door_id)
     return render_template(
-        "doors/door.html", antennas=doors.antennas_of(door.organization_id, door_id), sides=Side, **_door_now(door)
+        "doors/door.html", antennas=doors.antennas_of(organization_id(), door_id), sides=Side, **shown
     )
-
-
-@viewers.get("/doors/<int:door_id>/now")
-def door_now(door_id: int) -> Response:
-    """Return the passages and totals of today. The page polls this."""
-    values = _door_now(doors.find_door(organization_id(), door_id))
-    return fragment("doors/_door.html", (values["today"], values["passages"], values["expected"]), **values)
 
 
 def _form(errors: Errors, door_id: int) -> str:
@@ -97,12 +82,7 @@ def _form(errors: Errors, door_id: int) -> str:
     )
 
 
-@administrators.get("/doors/<int:door_id>/edit", manual="doors#set-up-a-door")
-def edit_door_form(door_id: int) -> str:
-    return _form({}, door_id)
-
-
-@administrators.post("/doors/<int:door_id>/edit", again=_form)
+@administrators.form("/doors/<int:door_id>/edit", _form, "doors#set-up-a-door")
 def edit_door(door_id: int) -> Answer:
     antennas = _entered_antennas()
     steps = (
@@ -131,7 +111,11 @@ def _doors_now() -> dict[str, Any]:
     }
 
 
-def _door_now(door: Door) -> dict[str, Any]:
+add_fragment(viewers, "/doors/now", "doors/_doors.html", _doors_now, "doors", "totals")
+
+
+def _door_now(door_id: int) -> dict[str, Any]:
+    door = doors.find_door(organization_id(), door_id)
     before = request.args.get("before", type=whole)
     rows = passage_report.passages_of_door(door.organization_id, door.id, SHOWN + 1, before=before)
     today = passage_report.totals(door.organization_id, clock.midnight(services().zone)).get(door.id, NOTHING)
@@ -145,6 +129,9 @@ def _door_now(door: Door) -> dict[str, Any]:
         "Direction": Direction,
         "expected": expected_lists.states_at_door(door.organization_id, door.id),
     }
+
+
+add_fragment(viewers, "/doors/<int:door_id>/now", "doors/_door.html", _door_now, "today", "passages", "expected")
 
 
 def _choices() -> dict[str, Any]:

@@ -70,12 +70,7 @@ def _form(errors: Errors) -> str:
     )
 
 
-@editors.get("/expected-lists/new", manual="expected-lists#prepare")
-def new_expected_list_form() -> str:
-    return _form({})
-
-
-@editors.post("/expected-lists/new", MAX_FILE, again=_form)
+@editors.form("/expected-lists/new", _form, "expected-lists#prepare", max_body=MAX_FILE)
 @once
 def new_expected_list() -> Answer:
     place, with_contents = _place(request.form.get("place", "")), "with_contents" in request.form
@@ -128,12 +123,7 @@ def _sign_off_page(errors: Errors, list_id: int) -> str:
     return render_template("expected_lists/sign-off.html", **labels, errors=errors)
 
 
-@operators.get("/expected-lists/<int:list_id>/sign-off", manual="expected-lists#sign-off")
-def sign_off_form(list_id: int) -> str:
-    return _sign_off_page({}, list_id)
-
-
-@operators.post("/expected-lists/<int:list_id>/sign-off", again=_sign_off_page)
+@operators.form("/expected-lists/<int:list_id>/sign-off", _sign_off_page, "expected-lists#sign-off")
 def sign_off_expected_list(list_id: int) -> Answer:
     """Sign off the result on the screen, or show the new one if it has changed."""
     expected_lists.sign_off(actor(), list_id, request.form.get("version", ""))

@@ -105,24 +105,14 @@ def _form(errors: Errors, plan_id: int | None = None) -> str:
     )
 
 
-@editors.get("/musters/plans/new", manual="musters#plan")
-def new_muster_plan_form() -> str:
-    return _form({})
-
-
-@editors.post("/musters/plans/new", again=_form)
+@editors.form("/musters/plans/new", _form, "musters#plan")
 @once
 def new_muster_plan() -> Answer:
     plans.create(actor(), _entered())
     return _plan_done("made")
 
 
-@editors.get("/musters/plans/<int:plan_id>", manual="musters#plan")
-def edit_muster_plan_form(plan_id: int) -> str:
-    return _form({}, plan_id)
-
-
-@editors.post("/musters/plans/<int:plan_id>", again=_form)
+@editors.form("/musters/plans/<int:plan_id>", _form, "musters#plan")
 def edit_muster_plan(plan_id: int) -> Answer:
     plans.change(actor(), plan_id, _entered())
     return _plan_done("changed")
@@ -220,12 +210,7 @@ def _end_page(errors: Errors, muster_id: int) -> str:
     return render_template("muster/end.html", state=_state(muster_id), how=HOW, errors=errors, values=request.form)
 
 
-@wardens.get("/musters/<int:muster_id>/end", manual="musters#end-and-report")
-def end_muster_form(muster_id: int) -> str:
-    return _end_page({}, muster_id)
-
-
-@wardens.post("/musters/<int:muster_id>/end", again=_end_page)
+@wardens.form("/musters/<int:muster_id>/end", _end_page, "musters#end-and-report")
 def end_muster(muster_id: int) -> Answer:
     """End the muster with the missing people on the screen, or show the others."""
     musters.end(actor(), muster_id, request.form.get("version", ""), text(request.form, "note"))

@@ -36,12 +36,7 @@ def _form(errors: Errors) -> str:
     )
 
 
-@administrators.get("/keys/new", manual="api#keys-and-tokens")
-def new_key_form() -> str:
-    return _form({})
-
-
-@administrators.post("/keys/new", again=_form)
+@administrators.form("/keys/new", _form, "api#keys-and-tokens")
 @once
 def new_key() -> str:
     """Create a key. The response is the only page that shows the secret, so it is not a redirect."""

@@ -18,12 +18,7 @@ def _page(errors: Errors) -> str:
     return render_template("people/devices.html", devices=devices.list_devices(organization_id()), errors=errors)
 
 
-@administrators.get("/devices", manual="scanning#shared-handhelds")
-def show_devices() -> str:
-    return _page({})
-
-
-@administrators.post("/devices", again=_page)
+@administrators.form("/devices", _page, "scanning#shared-handhelds")
 @once
 def new_device() -> str:
     """Create an enrollment link, valid for one device and one day. The response is the only page that shows it."""

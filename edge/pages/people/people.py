@@ -46,12 +46,7 @@ def _form(
     )
 
 
-@administrators.get("/people/new", manual="office#people-and-roles")
-def new_person_form() -> str:
-    return _form({})
-
-
-@administrators.post("/people/new", again=_form)
+@administrators.form("/people/new", _form, "office#people-and-roles")
 @once
 def new_person() -> Answer:
     values = _entered()
@@ -60,12 +55,7 @@ def new_person() -> Answer:
     return done("/people", "made")
 
 
-@administrators.get("/people/<int:person_id>/edit", manual="office#people-and-roles")
-def edit_person_form(person_id: int) -> str:
-    return _form({}, person_id)
-
-
-@administrators.post("/people/<int:person_id>/edit", again=_form)
+@administrators.form("/people/<int:person_id>/edit", _form, "office#people-and-roles")
 def edit_person(person_id: int) -> Answer:
     """Save a person. Empty password, PIN and badge fields keep the current values; new values end open sessions."""
     entered = _entered()

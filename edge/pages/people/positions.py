@@ -36,12 +36,7 @@ def _page(errors: Errors) -> str:
     )
 
 
-@administrators.get(PATH, manual="people-positions#set-up")
-def people_setting_form() -> str:
-    return _page({})
-
-
-@administrators.post(PATH, again=_page)
+@administrators.form(PATH, _page, "people-positions#set-up")
 def change_people_setting() -> Answer:
     tracked_people.save(actor(), _entered(request.form))
     return done(PATH, "changed")

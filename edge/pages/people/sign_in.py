@@ -132,12 +132,7 @@ def _account(errors: Errors) -> str:
     )
 
 
-@viewers.get("/account", manual="office#account")
-def account() -> str:
-    return _account({})
-
-
-@viewers.post("/account", again=_account)
+@viewers.form("/account", _account, "office#account")
 def change_password() -> Answer:
     """Change the person's own password and end all other sessions of the person."""
     form, person = request.form, people.find_person(organization_id(), current_session().person_id)

@@ -33,12 +33,7 @@ def _topics_page(errors: Errors) -> str:
     )
 
 
-@administrators.get("/readers/topics", manual="readers#unassigned-topics")
-def show_topics() -> str:
-    return _topics_page({})
-
-
-@administrators.post("/readers/topics", again=_topics_page)
+@administrators.form("/readers/topics", _topics_page, "readers#unassigned-topics")
 def dismiss_topic() -> Answer:
     """Hide a topic permanently, or show it again."""
     if "bring_back" in request.form:
@@ -65,12 +60,7 @@ def _tags_page(errors: Errors) -> str:
     )
 
 
-@editors.get("/readers/unknown-tags", manual="readers#unmatched-tags")
-def show_unknown_tags() -> str:
-    return _tags_page({})
-
-
-@editors.post("/readers/unknown-tags", again=_tags_page)
+@editors.form("/readers/unknown-tags", _tags_page, "readers#unmatched-tags")
 def attach_unknown_tag() -> Answer:
     """Attach a tag to the asset with the entered key or tag, or hide it permanently."""
     form = request.form

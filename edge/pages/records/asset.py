@@ -11,10 +11,10 @@ from edge import clock
 from edge.doors import passage_report
 from edge.errors import HistoryUnavailable
 from edge.pages import formatting
+from edge.pages.actions import add_fragment
 from edge.pages.doors.doors import DIRECTIONS
 from edge.pages.forms import Errors, search_text, whole
 from edge.pages.guard import current_session, viewers
-from edge.pages.polling import fragment
 from edge.pages.tracking import timeline
 from edge.pages.tracking.floor_plans import marker_of
 from edge.pages.translation import gettext
@@ -52,7 +52,6 @@ def asset_page(asset_id: int, *, errors: Errors | None = None, loan_errors: Erro
         borrower=borrower,
         due=due,
         today=formatting.day_of_form(clock.now()),
-        asset=asset,
         home=home_name(organization_id, asset.id),
         metadata=metadata_fields.shown(asset.metadata, (gettext("yes"), gettext("no"))),
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
@@ -61,29 +60,20 @@ def asset_page(asset_id: int, *, errors: Errors | None = None, loan_errors: Erro
         note_id=secrets.token_hex(16),
         note=form.get("text", ""),
         errors=errors or {},
-        **_now(asset),
+        **_now(asset_id),
     )
 
 
-@viewers.get("/assets/<int:asset_id>/now")
-def asset_now(asset_id: int) -> Response:
-    """Return the location and moves. The page polls this."""
+def _now(asset_id: int) -> dict[str, Any]:
+    """Return the asset with its location and moves."""
     asset = assets.get_any(current_session().organization_id, asset_id)
-    values = _now(asset)
-    content = (
-        *(values["where"], values["moves"], values["lost_since"], values["carrier"], values["passages"]),
-        *(values["sensors"], values["marker"], values["has_history"]),
-    )
-    return fragment("records/_asset-now.html", content, asset=asset, **values)
-
-
-def _now(asset: AssetRow) -> dict[str, Any]:
     before = request.args.get("before", type=whole)
     rows, is_available = _rows(asset, before)
     moves = rows[:MOVES]
     is_hidden = shown_positions.is_hidden(asset.id)
     where = board.whereabouts(current_session().organization_id, asset.id, include_retired=True)
     return {
+        "asset": asset,
         "lost_since": lost_assets.lost_since(current_session().organization_id, asset.id),
         "carrier": None if is_hidden else carriers.carrier_of(current_session().organization_id, asset.id),
         "where": where,
@@ -99,6 +89,10 @@ def _now(asset: AssetRow) -> dict[str, Any]:
         "sensors": asset_values.find(current_session().organization_id, asset.id),
         "low_battery": asset_values.LOW,
     }
+
+
+_WATCHED = ("where", "moves", "lost_since", "carrier", "passages", "sensors", "marker", "has_history")
+add_fragment(viewers, "/assets/<int:asset_id>/now", "records/_asset-now.html", _now, *_WATCHED)
 
 
 def _rows(asset: AssetRow, before: int | None) -> tuple[list[Move], bool]:

@@ -14,11 +14,11 @@ from edge.bulk import bulk_jobs, imports
 from edge.bulk.asset_changes import Action, BulkChange, Fault
 from edge.bulk.bulk_jobs import MAX_ASSETS, BulkJob, Refused
 from edge.errors import EdgeError, Invalid
+from edge.pages.actions import add_fragment
 from edge.pages.csv_download import table_file
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, values_of, whole
 from edge.pages.guard import Answer, actor, current_session, editors
-from edge.pages.polling import fragment
 from edge.pages.records.csv_import import errors_file
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, translated
@@ -75,14 +75,7 @@ def start_bulk_change() -> Answer:
 
 @editors.get("/bulk/<job_id>", manual="office#changes-of-many-assets")
 def show_bulk_job(job_id: str) -> str:
-    return render_template("records/bulk-job.html", **_shown(_job(job_id)))
-
-
-@editors.get("/bulk/<job_id>/now")
-def bulk_job_now(job_id: str) -> Response:
-    """Return the progress. The page polls this."""
-    values = _shown(_job(job_id))
-    return fragment("records/_bulk-now.html", (values["progress"], values["job"].finished_at), **values)
+    return render_template("records/bulk-job.html", **_shown(job_id))
 
 
 @editors.post("/bulk/<job_id>/stop")
@@ -187,7 +180,8 @@ def _form(chosen: Chosen, errors: Errors, faults: Sequence[Fault] = ()) -> str:
     )
 
 
-def _shown(job: BulkJob) -> dict[str, Any]:
+def _shown(job_id: str) -> dict[str, Any]:
+    job = _job(job_id)
     change, progress = job.change, bulk_jobs.progress(job)
     return {
         "job": job,
@@ -200,3 +194,6 @@ def _shown(job: BulkJob) -> dict[str, Any]:
         "rows": list(imports.rows(job, is_faulty=True, limit=LISTED)) if job.is_import and job.finished_at else [],
         "Action": Action,
     }
+
+
+add_fragment(editors, "/bulk/<job_id>/now", "records/_bulk-now.html", _shown, "progress", "job")

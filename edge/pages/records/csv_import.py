@@ -63,12 +63,7 @@ def _form(errors: Errors, **_: str) -> str:
     )
 
 
-@editors.get("/import", manual="office#import")
-def import_form() -> str:
-    return _form({})
-
-
-@editors.post("/import", MAX_UPLOAD, again=_form)
+@editors.form("/import", _form, "office#import", max_body=MAX_UPLOAD)
 def check_import() -> Answer:
     """Start a dry run. Its records stay in memory until they are imported or several newer files were uploaded."""
     kind, file = request.form.get("kind", ""), request.files.get("file")
@@ -115,12 +110,7 @@ def entered_layout() -> Layout:
     return layout
 
 
-@editors.get("/import/<job_id>/columns", manual="office#import")
-def choose_import_columns(job_id: str) -> str:
-    return _columns_form({}, job_id)
-
-
-@editors.post("/import/<job_id>/columns", again=lambda errors, job_id: _columns_form(errors, job_id))
+@editors.form("/import/<job_id>/columns", lambda errors, job_id: _columns_form(errors, job_id), "office#import")
 def check_import_columns(job_id: str) -> Answer:
     """Repeat the dry run with the selected field of each column."""
     job = _read_job(job_id)

@@ -233,10 +233,8 @@ def _register(form: Form) -> None:
 
     add(viewers.get(f"{one}/label", "office#labels"), "label", label)
     add(viewers.get(f"/{owner[0]}/<external_key>"), "labelled", labelled)
-    add(editors.get(f"{every}/new", manual), "new_form", lambda: again({}))
-    add(editors.post(f"{every}/new", again=again), "new", once(lambda: _new(form)))
-    add(home_editors.get(f"{one}/edit", manual), "edit_form", lambda **ids: again({}, **ids))
-    add(home_editors.post(f"{one}/edit", again=again), "edit", lambda **ids: _edit(form, *ids.values()))
+    add(editors.form(f"{every}/new", again, manual), "new", once(lambda: _new(form)))
+    add(home_editors.form(f"{one}/edit", again, manual), "edit", lambda **ids: _edit(form, *ids.values()))
     add(home_editors.post(f"{one}/tags", again=again), "tag", lambda **ids: _attach_tag(form, *ids.values()))
     add_action(home_editors, f"{one}/retire", form.kind.delete, form.back, "retired", again)
     detach = f"{one}/tags/<int:tag_id>/detach"

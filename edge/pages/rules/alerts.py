@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from flask import Response, abort, render_template, request
 from werkzeug.datastructures import MultiDict
 
+from edge.pages.actions import add_fragment
 from edge.pages.forms import search_text, text, whole
 from edge.pages.guard import Answer, actor, current_session, has_role, operators, viewers
 from edge.pages.notices import done
@@ -26,13 +27,6 @@ def list_alerts() -> str:
     return render_template(
         "rules/alerts.html", rules=rules.list_rules(current_session().organization_id), **_alerts_now()
     )
-
-
-@viewers.get("/alerts/now")
-def alerts_now() -> Response:
-    """Return the list. The page polls this."""
-    values = _alerts_now()
-    return fragment("rules/_alerts.html", (values["rows"], values["more"], values["total"]), **values)
 
 
 @viewers.get("/alerts/open")
@@ -101,6 +95,9 @@ def _alerts_now() -> dict[str, Any]:
         "address_of": address_of,
         "asked": request.query_string.decode("ascii", "replace"),
     }
+
+
+add_fragment(viewers, "/alerts/now", "rules/_alerts.html", _alerts_now, "rows", "more", "total")
 
 
 def _query(values: MultiDict[str, str]) -> AlertFilter:

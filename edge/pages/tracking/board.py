@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, redirect, render_template, request
@@ -11,6 +11,7 @@ from werkzeug.datastructures import MultiDict
 
 from edge.database.lists import Page
 from edge.pages import cookies
+from edge.pages.actions import add_fragment
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import Answer, is_own_path, organization_id, viewers
 from edge.pages.paging import Heading, heading, offset_asked, pager
@@ -84,7 +85,7 @@ def show_board() -> str:
         sites=sites.names_by_location(organization_id()),
         locations=location_board.choices(organization_id()),
         unseen=_translated(UNSEEN),
-        steps=first_steps(organization_id()),
+        **_steps(),
         sorts=_translated(ORDERS),
         all_columns=_translated(COLUMNS),
         file_columns=query_of_file(),
@@ -94,11 +95,12 @@ def show_board() -> str:
     )
 
 
-@viewers.get("/board/steps")
-def board_steps() -> Response:
-    """Return the progress of setup. The page polls this."""
-    steps = first_steps(organization_id())
-    return fragment("tracking/_first-steps.html", steps, steps=steps)
+def _steps() -> dict[str, Any]:
+    """Return the progress of setup."""
+    return {"steps": first_steps(organization_id())}
+
+
+add_fragment(viewers, "/board/steps", "tracking/_first-steps.html", _steps, "steps")
 
 
 @viewers.get("/board/rows")

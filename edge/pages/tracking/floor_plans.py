@@ -9,12 +9,11 @@ from flask import Response, jsonify, redirect, render_template, request
 
 from edge import clock
 from edge.errors import Invalid, NotFound
-from edge.pages.actions import add_action
+from edge.pages.actions import add_action, add_fragment
 from edge.pages.dates import requested_days
 from edge.pages.forms import Errors, is_id, json_object, search_text, whole
 from edge.pages.guard import MAX_UPLOAD, Answer, actor, editors, has_role, organization_id, viewers
 from edge.pages.notices import done
-from edge.pages.polling import fragment
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.records import assets, locations
@@ -109,7 +108,7 @@ def upload_plan() -> Answer:
 
 @viewers.get("/locations/<int:location_id>/plan", manual="office#floor-plans")
 def show_plan(location_id: int) -> str:
-    q = search_text(request.args.get("q", ""))
+    q = _searched()
     matches = board.board(organization_id(), BoardFilter(q, location_id), limit=MOST_LISTED) if q else None
     way = location_board.way_to(location_board.tree(organization_id()), location_id)
     return render_template(
@@ -119,15 +118,8 @@ def show_plan(location_id: int) -> str:
         plans=floor_plans.list_plans(organization_id()),
         colors={color: gettext(title) for color, title in COLORS.items()},
         legend=[translated(step) for step in LEGENDS.get(_color(), ())],
-        **_drawn(location_id, q),
+        **_drawn(location_id),
     )
-
-
-@viewers.get("/locations/<int:location_id>/plan/now")
-def plan_now(location_id: int) -> Response:
-    """Return the counts. The page polls this."""
-    values = _drawn(location_id, search_text(request.args.get("q", "")))
-    return fragment("tracking/_floor-plan.html", (values["plan"], values["spots"]), **values)
 
 
 @viewers.get("/locations/<int:location_id>/plan/image")
@@ -168,8 +160,9 @@ def _points(given: Sequence[Sequence[int]]) -> list[Point]:
     return [(int(x), int(y)) for x, y in given]
 
 
-def _drawn(location_id: int, q: str) -> dict[str, Any]:
-    """Return the shapes over the image. Locations with matches of `q` are marked."""
+def _drawn(location_id: int) -> dict[str, Any]:
+    """Return the shapes over the image. Locations with matches of the search are marked."""
+    q = _searched()
     locations.get(organization_id(), location_id)
     plan, shapes = floor_plans.whole_plan(organization_id(), location_id)
     branches = {branch.id: branch for branch in location_board.tree(organization_id())}
@@ -183,6 +176,14 @@ def _drawn(location_id: int, q: str) -> dict[str, Any]:
         for shape in shapes
     ]
     return {"plan": plan, "spots": spots, "q": q, "color": _color()}
+
+
+_NOW = "/locations/<int:location_id>/plan/now"
+add_fragment(viewers, _NOW, "tracking/_floor-plan.html", _drawn, "plan", "spots")
+
+
+def _searched() -> str:
+    return search_text(request.args.get("q", ""))
 
 
 def _color() -> str:

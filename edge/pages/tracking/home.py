@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from flask import Response, render_template
+from flask import render_template
 
 from edge import clock
 from edge.database.connection import are_people_hidden, reading
@@ -18,13 +18,13 @@ from edge.errors import HistoryUnavailable
 from edge.muster import musters
 from edge.operations.doctor import findings
 from edge.pages import charts, formatting
+from edge.pages.actions import add_fragment
 from edge.pages.charts import Chart
 from edge.pages.dates import exact
 from edge.pages.guard import has_role, organization_id, viewers
 from edge.pages.kept_values import KeptValues
 from edge.pages.muster import musters as muster_pages
 from edge.pages.operations import may_see_the_box
-from edge.pages.polling import fragment
 from edge.pages.readers.list import SILENT_AFTER
 from edge.pages.tracking import history_notes
 from edge.pages.translation import gettext
@@ -104,14 +104,6 @@ def show_home() -> str:
     return render_template("tracking/home.html", **_values())
 
 
-@viewers.get("/home/now")
-def home_now() -> Response:
-    """Return the figures. The page polls this."""
-    values = _values()
-    content = [values[name] for name in ("attention", "day", "longest", "latest")]
-    return fragment("tracking/_home.html", content, **values)
-
-
 def _values() -> dict[str, Any]:
     day = day_of(organization_id())
     longest, latest = (
@@ -131,6 +123,9 @@ def _values() -> dict[str, Any]:
         "longest": _seen(longest),
         "latest": _seen(latest),
     }
+
+
+add_fragment(viewers, "/home/now", "tracking/_home.html", _values, "attention", "day", "longest", "latest")
 
 
 def _seen(rows: Sequence[BoardRow]) -> list[BoardRow]:

@@ -41,12 +41,7 @@ def _list(errors: Errors) -> str:
     )
 
 
-@administrators.get("/walls", manual="walls#add-a-kiosk-display")
-def show_walls() -> str:
-    return _list({})
-
-
-@administrators.post("/walls", again=_list)
+@administrators.form("/walls", _list, "walls#add-a-kiosk-display")
 @once
 def new_wall() -> str:
     """Create a wall. The response is the only page that shows its link, so it is not a redirect."""
