@@ -12,14 +12,12 @@ from edge.database.connection import execute
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.handhelds import scans
 from edge.handhelds.scans import Result, Submitted
-from edge.records import assets, lookup
+from edge.records import assets, lookup, metadata_fields
 from edge.records.external_keys import check_window
 from edge.records.kept_elsewhere import refusal
 from edge.records.tags import NewTag
 from edge.texts import N_, fill, joined
-from edge.validation import json_text, strict_json
-from edge.validation.bodies import ASSET_PATCH
-from edge.validation.body import judge
+from edge.validation import json_text
 from edge.validation.imported_rows import messages_of
 from edge.validation.values import MAX_METADATA_BYTES
 
@@ -198,10 +196,4 @@ def _column(change: BulkChange) -> dict[str, Any]:
 
 
 def _with_property(change: BulkChange, metadata: str) -> dict[str, Any]:
-    """Return the metadata with the property set or removed. Other properties stay exactly as they are."""
-    properties = strict_json.parse(metadata.encode())
-    if change.value is None:
-        properties.pop(change.field, None)
-    else:
-        properties[change.field] = change.value
-    return judge(ASSET_PATCH, {"metadata": properties})
+    return {"metadata": metadata_fields.with_properties(metadata, {change.field: change.value})}

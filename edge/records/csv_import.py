@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, acting
 from edge.errors import Conflict, EdgeError
-from edge.records import assets, import_drafts, locations, lookup
+from edge.records import assets, import_drafts, locations, lookup, metadata_fields
 from edge.records.assets import AssetRow
 from edge.records.external_keys import MILLISECOND, check_window
 from edge.records.import_drafts import Plan
@@ -21,7 +21,6 @@ from edge.records.locations import LocationRow
 from edge.records.record import Kind
 from edge.records.tags import NewTag, TagRow, is_taken
 from edge.texts import N_, fill, joined
-from edge.validation import strict_json, values
 from edge.validation.imported_rows import collected, messages_of
 from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import number_of_tags
@@ -193,7 +192,7 @@ def _difference(row: AssetRow | LocationRow | None, record: NewRecord) -> _Diffe
     given = dict(record.values)
     if record.properties is not None:
         saved = given.get("metadata") or (row.metadata if isinstance(row, AssetRow) else "{}")
-        given["metadata"] = _with_properties(saved, record.properties)
+        given["metadata"] = metadata_fields.with_properties(saved, record.properties)
     parent = {} if record.parent_key is None else {"parent_external_key": record.parent_key or None}
     if row is None:
         return _Difference(given | parent, record.tags, [])
@@ -205,17 +204,6 @@ def _difference(row: AssetRow | LocationRow | None, record: NewRecord) -> _Diffe
     cleared = sum(value in (None, "{}") for value in changes.values())
     moved = {name: key for name, key in parent.items() if key != getattr(row, name)}
     return _Difference(changes | moved, [tag for tag in record.tags if tuple(tag) not in attached], detached, cleared)
-
-
-def _with_properties(metadata: str, properties: Mapping[str, str | None]) -> str:
-    """Set or remove properties. Others stay exactly as they are."""
-    merged = strict_json.parse(metadata.encode())
-    for name, value in properties.items():
-        if value is not None:
-            merged[name] = value
-        else:
-            merged.pop(name, None)
-    return metadata if merged == strict_json.parse(metadata.encode()) else values.metadata("metadata", merged)
 
 
 def _is_same(name: str, entered: Any, saved: Any) -> bool:

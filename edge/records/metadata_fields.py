@@ -74,6 +74,17 @@ def change(asset: AssetRow, entered: Mapping[str, str]) -> str | None:
     return values.metadata("metadata", data) if is_changed else None
 
 
+def with_properties(metadata: str, properties: Mapping[str, Any]) -> str:
+    """Set properties, or remove those that are None. Others stay exactly as they are. Raises Invalid."""
+    merged = strict_json.parse(metadata.encode())
+    for name, value in properties.items():
+        if value is not None:
+            merged[name] = value
+        else:
+            merged.pop(name, None)
+    return metadata if merged == strict_json.parse(metadata.encode()) else values.metadata("metadata", merged)
+
+
 def form_name(name: str) -> str:
     return f"metadata.{name}"
 

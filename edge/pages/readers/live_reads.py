@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from flask import Response, render_template, request
+from flask import render_template, request
 
 from edge import clock
 from edge.database.connection import are_people_hidden
+from edge.pages.actions import add_fragment
 from edge.pages.forms import search_text
 from edge.pages.guard import editors, organization_id
-from edge.pages.polling import fragment
 from edge.pages.readers.readers import BUCKETS
-from edge.pages.translation import language
 from edge.readers import live_reads, readers
 from edge.readers.live_reads import LiveRead
 from edge.tracking import antenna_names, board, tracked_people
@@ -40,19 +39,10 @@ class TagReads(NamedTuple):
 
 @editors.get("/readers/<int:reader_id>/reads", manual="readers#live-reads")
 def show_live_reads(reader_id: int) -> str:
-    reader = readers.get_reader(organization_id(), reader_id)
+    shown = _now(reader_id)
     antenna, tag = _filters()
     query = urlencode({"antenna": antenna, "tag": tag})
-    return render_template(
-        "readers/live-reads.html", reader=reader, antenna=antenna, tag=tag, query=query, **_now(reader_id)
-    )
-
-
-@editors.get("/readers/<int:reader_id>/reads/now")
-def live_reads_now(reader_id: int) -> Response:
-    readers.get_reader(organization_id(), reader_id)
-    values = _now(reader_id)
-    return fragment("readers/_live-reads.html", (values["rows"], language()), **values)
+    return render_template("readers/live-reads.html", antenna=antenna, tag=tag, query=query, **shown)
 
 
 def _filters() -> tuple[str, str]:
@@ -61,6 +51,7 @@ def _filters() -> tuple[str, str]:
 
 
 def _now(reader_id: int) -> dict[str, object]:
+    reader = readers.get_reader(organization_id(), reader_id)
     antenna, tag = _filters()
     rows = by_tag_and_antenna(live_reads.watch(reader_id), clock.now() - LAST)
     antennas = antenna_names.names_of(reader_id)
@@ -75,12 +66,16 @@ def _now(reader_id: int) -> dict[str, object]:
     assets = {row.asset_id for row in shown[:MOST_ROWS] if row.asset_id}
     names = {row.asset_id: row.name for row in board.by_ids(organization_id(), list(assets))}
     return {
+        "reader": reader,
         "rows": shown[:MOST_ROWS],
         "more": len(shown) - MOST_ROWS,
         "names": names,
         "antenna_names": antennas,
         "bucket_names": BUCKETS,
     }
+
+
+add_fragment(editors, "/readers/<int:reader_id>/reads/now", "readers/_live-reads.html", _now, "rows")
 
 
 def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[TagReads]:

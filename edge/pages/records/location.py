@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Response, render_template, request
+from flask import render_template, request
 
 from edge import clock
 from edge.errors import HistoryUnavailable
+from edge.pages.actions import add_fragment
 from edge.pages.forms import search_text
 from edge.pages.guard import current_session, viewers
 from edge.pages.paging import offset_asked
-from edge.pages.polling import fragment
 from edge.pages.tracking import history_notes
 from edge.pages.tracking.floor_plans import marker_of
 from edge.pages.translation import gettext
 from edge.records import loans, locations
 from edge.records.kept_elsewhere import home_name
-from edge.records.locations import LocationRow
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, flows, location_board
@@ -69,7 +68,7 @@ def show_locations() -> str:
 
 @viewers.get("/locations/<int:location_id>", manual="office#locations")
 def show_location(location_id: int) -> str:
-    location = locations.get(current_session().organization_id, location_id)
+    shown = _now(location_id)
     branches = location_board.tree(current_session().organization_id)
     return render_template(
         "records/location.html",
@@ -77,34 +76,33 @@ def show_location(location_id: int) -> str:
         way=location_board.way_to(branches, location_id),
         marker=marker_of(location_id),
         children=[branch for branch in branches if branch.parent_id == location_id],
-        **_now(location),
+        **shown,
     )
 
 
-@viewers.get("/locations/<int:location_id>/now")
-def location_now(location_id: int) -> Response:
-    """Return the assets and movements. The page polls this."""
-    values = _now(locations.get(current_session().organization_id, location_id))
-    is_overdue = [loan.is_overdue for loan in values["loans"].values()]
-    content = (values["page"], values["passages"], values["below"], values["loans"], is_overdue)
-    return fragment("records/_location-now.html", content, **values)
-
-
-def _now(location: LocationRow) -> dict[str, Any]:
+def _now(location_id: int) -> dict[str, Any]:
+    """Return the location with its assets and movements."""
     organization_id = current_session().organization_id
+    location = locations.get(organization_id, location_id)
     offset = offset_asked()
     here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
+    lent = loans.of_assets(organization_id, [row.asset_id for row in here.rows])
     inside = BoardFilter(location_id=location.id)
     return {
         "location": location,
         "page": here,
-        "loans": loans.of_assets(organization_id, [row.asset_id for row in here.rows]),
+        "loans": lent,
+        "overdue": [loan.is_overdue for loan in lent.values()],
         "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
         "offset": offset,
         "per_page": PER_PAGE,
         "passages": _passages(organization_id, location.id),
         "note": history_notes.UNAVAILABLE,
     }
+
+
+_WATCHED = ("page", "passages", "below", "loans", "overdue")
+add_fragment(viewers, "/locations/<int:location_id>/now", "records/_location-now.html", _now, *_WATCHED)
 
 
 def _passages(organization_id: int, location_id: int) -> list[Passage] | None:

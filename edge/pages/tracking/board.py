@@ -6,26 +6,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from flask import Response, redirect, render_template, request
+from flask import redirect, render_template, request
 from werkzeug.datastructures import MultiDict
 
-from edge.database.lists import Page
 from edge.pages import cookies
 from edge.pages.actions import add_fragment
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import Answer, is_own_path, organization_id, viewers
 from edge.pages.paging import Heading, heading, offset_asked, pager
-from edge.pages.polling import fragment
 from edge.pages.translation import gettext
 from edge.readers.first_steps import first_steps
 from edge.records import loans
-from edge.records.loans import Loan, LoanFilter
+from edge.records.loans import LoanFilter
 from edge.rules import saved_filters
 from edge.rules.saved_filters import SavedFilter
 from edge.sync.store import sites
 from edge.texts import N_
 from edge.tracking import location_board
-from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, BoardRow, board
+from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, board
 
 PER_PAGE = 50
 Name = TypeVar("Name")
@@ -71,17 +69,14 @@ ORDERS = {
 
 @viewers.get("/", manual="office#board")
 def show_board() -> str:
-    query, offset = _requested()
-    page = board(organization_id(), query, limit=PER_PAGE, offset=offset)
+    shown = _rows()
+    query, offset = shown["query"], offset_asked()
     return render_template(
         "tracking/board.html",
-        page=page,
-        loans=_loans(page),
         shows=_translated(SHOWS),
         filters=[(row.name, board_query(row.filter)) for row in _quick_filters()],
         present=board_query(query),
         saved_fields=parse_qsl(board_query(query)),
-        query=query,
         sites=sites.names_by_location(organization_id()),
         locations=location_board.choices(organization_id()),
         unseen=_translated(UNSEEN),
@@ -91,7 +86,7 @@ def show_board() -> str:
         file_columns=query_of_file(),
         here_again="/?" + board_query(query, offset),
         live="/board/rows?" + board_query(query, offset),
-        **_pager(query),
+        **shown,
     )
 
 
@@ -103,15 +98,16 @@ def _steps() -> dict[str, Any]:
 add_fragment(viewers, "/board/steps", "tracking/_first-steps.html", _steps, "steps")
 
 
-@viewers.get("/board/rows")
-def board_rows() -> Response:
-    """Return the rows of the board. The page polls this."""
-    query, offset = _requested()
-    page = board(organization_id(), query, limit=PER_PAGE, offset=offset)
-    lent = _loans(page)
-    values = _pager(query)
-    version = (page, lent, [loan.is_overdue for loan in lent.values()], values["columns"])
-    return fragment("tracking/_board-rows.html", version, page=page, loans=lent, query=query, **values)
+def _rows() -> dict[str, Any]:
+    """Return the rows that the query asks for."""
+    query = board_filter(request.args)
+    page = board(organization_id(), query, limit=PER_PAGE, offset=offset_asked())
+    lent = loans.of_assets(organization_id(), [row.asset_id for row in page.rows])
+    overdue = [loan.is_overdue for loan in lent.values()]
+    return {"page": page, "loans": lent, "overdue": overdue, "query": query, **_pager(query)}
+
+
+add_fragment(viewers, "/board/rows", "tracking/_board-rows.html", _rows, "page", "loans", "overdue", "columns")
 
 
 def _translated(titles: Mapping[Name, str]) -> dict[Name, str]:
@@ -120,15 +116,6 @@ def _translated(titles: Mapping[Name, str]) -> dict[Name, str]:
 
 def _quick_filters() -> list[SavedFilter]:
     return saved_filters.list_filters(organization_id())[:MOST_QUICK]
-
-
-def _loans(page: Page[BoardRow]) -> dict[int, Loan]:
-    """Return the loans of the assets on a page, by asset."""
-    return loans.of_assets(organization_id(), [row.asset_id for row in page.rows])
-
-
-def _requested() -> tuple[BoardFilter, int]:
-    return board_filter(request.args), offset_asked()
 
 
 def board_filter(values: MultiDict[str, str]) -> BoardFilter:
