@@ -133,10 +133,13 @@ def begin(
 def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: int) -> Answer:
     """Store a scan in an open stock-take. After sign-off or above MAX_SCANS it is recorded immediately.
 
-    Raises OverQuota.
+    It is refused after the stock-take was cancelled, which records nothing. Raises OverQuota.
     """
     with writing():
-        if not _is_counted(sender.organization_id, stock_take_id, submitted):
+        take = find_stock_take(sender.organization_id, stock_take_id)
+        if take and take.cancelled_at and not handheld.stored(submitted.id):
+            return Answer(submitted.id, Result.REFUSED, N_("The stock-take was cancelled. Nothing of it is recorded"))
+        if not _is_counted(sender.organization_id, take, submitted):
             return handheld.submit(sender, [submitted], received_at)[0]
         record = lookup.by_code(sender.organization_id, submitted.code)
         if record and record.kind == "location":
@@ -155,13 +158,12 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
         return Answer(submitted.id, Result.COUNTED, record=record, was=was)
 
 
-def _is_counted(organization_id: int, stock_take_id: str, submitted: Submitted) -> bool:
+def _is_counted(organization_id: int, take: StockTake | None, submitted: Submitted) -> bool:
     """True if the stock-take is open and stores the scan, so it can be recorded at sign-off."""
-    open_take = _find_open(organization_id, stock_take_id)
-    if open_take is None or handheld.stored(submitted.id) or handheld.scan_error(organization_id, submitted):
+    if not (take and take.is_open) or handheld.stored(submitted.id) or handheld.scan_error(organization_id, submitted):
         return False
     is_repeat = execute("SELECT 1 FROM stock_take_scan WHERE id = ?", (submitted.id,)).fetchone() is not None
-    return is_repeat or open_take.scanned < MAX_SCANS
+    return is_repeat or take.scanned < MAX_SCANS
 
 
 def undo_scan(sender: Actor, scan_id: str) -> None:

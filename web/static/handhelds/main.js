@@ -581,7 +581,7 @@ async function followOthers() {
   if (link.state !== "ok") return;
   try {
     if (!link.waiting && !(await expected.catchUp())) say(t("The list was signed off or deleted on another device"));
-    if (!(await stock.catchUp())) say(t("The stock-take was finished on another device"));
+    if (!(await stock.catchUp())) say(t("The stock-take was signed off or cancelled on another device"));
     await redraw();
   } catch (error) {
     if (!error.state) throw error;
