@@ -117,45 +117,23 @@ def _check_codes(address: str) -> None:
         raise Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
 
 
-@blueprint.post("/hello")
-def hello() -> Response:
-    return _handle(
-        lambda site, body: hub.hello(site, batch_format.unpack(body), len(body)), batch_format.MAX_REQUEST_MEMORY
-    )
-
-
-@blueprint.post("/changes")
-def changes() -> Response:
-    return _handle(hub.changes, batch_format.MAX_BATCH_MEMORY)
-
-
-@blueprint.post("/masters")
-def masters() -> Response:
-    return _handle(
-        lambda site, body: hub.masters(site, batch_format.unpack(body)),
-        batch_format.MAX_REQUEST_MEMORY,
-        _RESPONSE_MEMORY,
-    )
-
-
-@blueprint.post("/digests")
-def digests() -> Response:
-    return _handle(lambda site, body: hub.digests(site, batch_format.unpack(body)), batch_format.MAX_REQUEST_MEMORY)
-
-
-@blueprint.post("/recover")
-def recover() -> Response:
-    return _handle(
-        lambda site, body: hub.recover(site, batch_format.unpack(body)),
-        batch_format.MAX_REQUEST_MEMORY,
-        _RESPONSE_MEMORY,
-    )
-
-
-def _handle(handle: Callable[[Site, bytes], dict[str, Any]], max_unpacked: int, response_memory: int = 0) -> Response:
-    """Authenticate the site and run `handle` with the site and the body. Raises Unavailable; see `_run`."""
+@blueprint.post("/<any(hello, changes, masters, digests, recover):name>")
+def call(name: str) -> Response:
+    """Authenticate the site and answer one of its requests. Raises Unavailable; see `_run`."""
+    handle, max_unpacked, response_memory = _CALLS[name]
     site = _site()
     return _run(site, _body(), lambda body: handle(site, body), max_unpacked, response_memory)
+
+
+_SMALL, _BATCH = batch_format.MAX_REQUEST_MEMORY, batch_format.MAX_BATCH_MEMORY
+# By request: the function, and the memory of the unpacked body and of the response.
+_CALLS: dict[str, tuple[Callable[[Site, bytes], dict[str, Any]], int, int]] = {
+    "hello": (lambda site, body: hub.hello(site, batch_format.unpack(body), len(body)), _SMALL, 0),
+    "changes": (lambda site, body: hub.changes(site, body), _BATCH, 0),
+    "masters": (lambda site, body: hub.masters(site, batch_format.unpack(body)), _SMALL, _RESPONSE_MEMORY),
+    "digests": (lambda site, body: hub.digests(site, batch_format.unpack(body)), _SMALL, 0),
+    "recover": (lambda site, body: hub.recover(site, batch_format.unpack(body)), _SMALL, _RESPONSE_MEMORY),
+}
 
 
 def _run(

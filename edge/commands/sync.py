@@ -15,7 +15,6 @@ from edge.people.secrets import hash_secret, new_token
 from edge.records import keys_in_bulk
 from edge.runtime.readiness import check_disk
 from edge.sync import enrollment, files
-from edge.sync import join as join_codes
 from edge.sync import preview as previews
 from edge.sync import recover as get_back
 from edge.sync.client import HubClient, check_address
@@ -105,14 +104,14 @@ def merge_conflicts(actor: Actor, code: str) -> None:
 
 
 def _join_code(url: str, secret: str) -> str:
-    return join_codes.for_site(url, secret, current_setup().config.http_authority_file)
+    return enrollment.code_for(url, secret, current_setup().config.http_authority_file)
 
 
 @writes("preview", sync)
 @click.argument("code", required=False)
 def preview(actor: Actor, code: str | None) -> None:
     """Show which records would clash if this box joined with CODE. Changes nothing; the code stays valid."""
-    comparison = enrollment.compare(actor.organization_id, join_codes.read(code or click.prompt("Join code")))
+    comparison = enrollment.compare(actor.organization_id, enrollment.read_code(code or click.prompt("Join code")))
     _print_preview(comparison)
     if comparison.by_key:
         click.echo(
@@ -146,7 +145,7 @@ def prefix(actor: Actor, prefix: str, is_all: bool) -> None:
     if is_all:
         records = keys_in_bulk.all_records(actor.organization_id)
     else:
-        code = join_codes.read(click.prompt("Join code"))
+        code = enrollment.read_code(click.prompt("Join code"))
         records = list(enrollment.compare(actor.organization_id, code).clashing)
     click.echo(" ".join(previews.prefixed(keys_in_bulk.prefix_keys(actor, records, prefix))))
 
@@ -172,7 +171,7 @@ def join(actor: Actor, code: str | None, yes: bool) -> None:
 def _ask_about_clashes(actor: Actor, code: str) -> None:
     """Show what would clash, and ask whether to join."""
     try:
-        comparison = enrollment.compare(actor.organization_id, join_codes.read(code))
+        comparison = enrollment.compare(actor.organization_id, enrollment.read_code(code))
     except LinkError as error:
         click.echo(f"No preview: {error}", err=True)
         click.confirm("Join without a preview?", abort=True)
@@ -213,7 +212,7 @@ def _use_code(code: str | None, here: Target | None = None) -> HubAccess:
 
     The present key is kept until the hub has answered. Raises Conflict if the code is for another site than `here`.
     """
-    read = join_codes.read(code or click.prompt("Join code"))
+    read = enrollment.read_code(code or click.prompt("Join code"))
     config = current_setup().config
     with enrollment.client(read) as client:
         answer = client.join(read.secret, config.environment)

@@ -23,7 +23,7 @@ from edge.rate_limits import Buckets
 from edge.records import keys_in_bulk
 from edge.records.keys_in_bulk import Prefixed
 from edge.services import services
-from edge.sync import enrollment, join, preview
+from edge.sync import enrollment, preview
 from edge.sync.preview import Preview
 from edge.sync.store import conflicts, hub_link, site_lifecycle, sites, state
 from edge.sync.store.exchange import HUB
@@ -126,7 +126,7 @@ def prefix_keys() -> str | tuple[str, int]:
 def _compare() -> Preview:
     if not _previews.take(str(organization_id())).allowed:
         raise Unavailable(N_("too many comparisons; try again in a minute"), 60)
-    code = join.read(request.form.get("join_code", ""))
+    code = enrollment.read_code(request.form.get("join_code", ""))
     if not code.url.startswith("https://"):
         raise Invalid.one("join_code", "invalid_value", N_("the hub's address must begin with https://"))
     if not _comparing.acquire(blocking=False):
@@ -237,5 +237,5 @@ def _conflicts() -> dict[str, Any]:
 
 
 def _code_page(site: Site, secret: str) -> str:
-    code = join.for_site(request.url_root.rstrip("/"), secret, services().config.http_authority_file)
+    code = enrollment.code_for(request.url_root.rstrip("/"), secret, services().config.http_authority_file)
     return render_template("sync/join-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)

@@ -18,8 +18,7 @@ from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.doors.passage_rule import Direction
 from edge.errors import TooLarge, Unreadable
 from edge.memory_budget import MB, cost_of, marks_in
-from edge.sync import health_lane
-from edge.sync.store import site_health
+from edge.sync.store import record_lines, site_health
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -107,8 +106,8 @@ def encode(base: Cursor, batch: Batch) -> bytes:
             "base": [base.epoch, base.acked_seq, base.chain.hex()],
             "until": batch.until_seq,
             "horizon": batch.horizon,
-            "assets": [tuple(record) for record in batch.assets],
-            "locations": [tuple(record) for record in batch.locations],
+            **record_lines.parts("assets", batch.assets),
+            **record_lines.parts("locations", batch.locations),
             "readers": sorted(batch.readers.items()),
             "people": sorted(batch.people.items()),
             "origins": _columns(Origin, batch.origins),
@@ -131,7 +130,7 @@ def encode(base: Cursor, batch: Batch) -> bytes:
             **({"hub": tuple(batch.hub_seen)} if batch.hub_seen else {}),
             **({"doors": [tuple(door) for door in batch.doors]} if batch.doors else {}),
             **({"passages": [tuple(passage) for passage in batch.passages]} if batch.passages else {}),
-            **health_lane.content(batch.health),
+            **site_health.content(batch.health),
         }
     )
 
@@ -152,8 +151,8 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
         batch = Batch(
             _whole(content["until"]),
             _whole(content["horizon"]),
-            [_record(AssetRecord, row) for row in content["assets"]],
-            [_record(LocationRecord, row) for row in content["locations"]],
+            _records(AssetRecord, "assets", content),
+            _records(LocationRecord, "locations", content),
             _names(content["readers"]),
             _names(content["people"]),
             [track for track in tracks if track.no not in refused],
@@ -272,23 +271,23 @@ def _rows(kind: type[Row], columns: Sequence[Sequence[Any]], optional: set[int])
     return [kind._make(row) for row in zip(*columns, strict=True)]
 
 
-def _record(kind: Any, row: Sequence[Any]) -> Any:
-    """Check key, name and tags; the strict tables check the other columns, one record at a time."""
-    record: Record = kind(*row)
-    _whole(record.ref)
-    if not isinstance(record.external_key, str) or not isinstance(record.name, str):
-        raise TypeError("a record without key or name")
-    tags = [(kind_of, value) for kind_of, value in record.tags]
-    if not all(isinstance(text, str) for tag in tags for text in tag):
-        raise TypeError("a tag that is not text")
-    return record._replace(tags=tags)
+def _records(kind: type[Record], name: str, content: Any) -> list[Any]:
+    """Check keys, names and tags; `checked` checks the other columns, one record at a time."""
+    records = record_lines.of_parts(kind, name, content)
+    _whole_numbers([record.ref for record in records])
+    records = [one._replace(tags=[(tag_type, value) for tag_type, value in one.tags]) for one in records]
+    for record in records:
+        texts = (record.external_key, record.name, *chain.from_iterable(record.tags))
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a record with a key, name or tag that is not text")
+    return records
 
 
-def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
-    """Return asset records decoded from JSON rows. Raises Unreadable."""
+def asset_records(content: Any) -> list[AssetRecord]:
+    """Return the asset records of a decoded answer. Raises Unreadable."""
     try:
-        return [_record(AssetRecord, row) for row in rows]
-    except (TypeError, ValueError) as error:
+        return _records(AssetRecord, "assets", content)
+    except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the records are invalid: {error!r:.200}") from error
 
 

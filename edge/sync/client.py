@@ -102,7 +102,8 @@ class HubClient:
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise LinkError(
                 "The hub rejected the key of this site: it was revoked or has expired. Create a new code on the hub's "
-                "Sync page and run `edge sync join` again",
+                "Sync page and run `edge sync join` again. If the hub was installed again without its backup, run "
+                "`edge sync leave` before",
                 REFUSED_WAIT_SECONDS,
             )
         token: str = _of_success(answer, {"access_token"})["access_token"]

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from edge import clock
@@ -23,13 +22,12 @@ from edge.sync import batch_format
 from edge.sync.store import (
     change_feed,
     clashes,
-    copy_digests,
+    comparisons,
     epochs,
     incoming,
     mirrors,
     outgoing,
-    passage_digests,
-    record_digests,
+    record_lines,
     remote_batches,
     site_copies,
     site_health,
@@ -37,9 +35,9 @@ from edge.sync.store import (
     state,
 )
 from edge.sync.store import digests as compare
+from edge.sync.store.comparisons import FOREVER, Terms
 from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
-from edge.sync.store.passage_digests import FOREVER, Times
 from edge.sync.store.site_copies import CopyPage
 from edge.sync.store.sites import Site
 from edge.tracking import returned_copies
@@ -162,7 +160,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             "epoch": epochs.hub_epoch(),
             "until": until,
             "page": following,
-            "assets": [tuple(record) for record in site_assets.assets],
+            **record_lines.parts("assets", site_assets.assets),
             "yours": list(site_assets.yours),
             **({"after": page or 0} if is_full else {}),
             **(_asked(site, asked) if asked else {}),
@@ -195,19 +193,8 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
         days = [_day(day) for day in content["days"]]
         buckets = {_number(bucket) for bucket in content.get("buckets", ())}
     scope = Scope(site.organization_id, site.no)
-    if content.get("of") == "records":
-        is_exact = bool(content.get("is_exact"))
-        with reading():
-            if not buckets:
-                by_bucket = record_digests.by_bucket(scope, site.code, is_exact=is_exact)
-                return {"records": _pairs(by_bucket), "is_exact": is_exact}
-            chosen = sorted(buckets)[:MAX_BUCKETS]
-            records = record_digests.in_buckets(scope, site.code, chosen, is_exact=is_exact)
-            return {"buckets": chosen, "records": records}
-    if content.get("of") == "copies":
-        return _copies(site, content, sorted(buckets))
-    if content.get("of") == "passages":
-        return _passages(scope, content, sorted(buckets))
+    if content.get("of") in comparisons.KINDS:
+        return _compared(site, content, content["of"], sorted(buckets))
     if days:
         return {"days": _by_track(scope, days)}
     if content.get("is_full"):
@@ -220,51 +207,54 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
     return {"first_day": first, "digests": _pairs(kept.by_day), "until": kept.until}
 
 
-def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
-    """Return digests of the assets that the site copies, by range of ids, or the hashes of all assets in some ranges.
-
-    Assets that have changed since the site asked for changes, or that are in conflict, are not compared. Sites of
-    earlier releases compare no `valid_from`, so they compare nothing.
-    """
+def _compared(site: Site, content: Any, of: str, buckets: list[int]) -> dict[str, Any]:
+    """Return digests of a kind by bucket, or the rows of some buckets. None if nothing is compared now."""
     with _reading_from("question"):
-        first, after = _number(content["first"]), _number(content["after"])
+        kind, first = comparisons.KINDS[of], max(_number(content.get("first", 0)), 0)
+        last = min(_number(content.get("last", first + kind.page - 1)), first + kind.page - 1, kind.last)
+    agreed = _agreed(site, content, of, is_of_rows=bool(buckets))
+    if agreed is None:
+        return {of: None}
+    terms, shown = agreed
+    about = of, Scope(site.organization_id, site.no), site.code, terms
+    if buckets:
+        chosen = [bucket for bucket in buckets if 0 <= bucket <= kind.last][:MAX_BUCKETS]
+        return {"buckets": chosen, of: comparisons.in_buckets(*about, chosen), **shown}
+    by_bucket, until = comparisons.by_bucket(*about, first, last, DIGEST_SECONDS)
+    return {of: _pairs(by_bucket), "until": until, **shown}
+
+
+def _agreed(site: Site, content: Any, of: str, *, is_of_rows: bool) -> tuple[Terms, dict[str, Any]] | None:
+    """Return what to compare, and how to say so. None if that is impossible now, or the site has an earlier release.
+
+    Assets that have changed since the site asked for changes, or that are in conflict, are not compared. Neither are
+    older passages than `since`, which the retention of one of the two may have dropped, and those after `until`,
+    which were set aside as too far in the future.
+    """
     owner = site.organization_id
-    read = partial(copy_digests.at_hub, owner, site.no)
-    with reading():
-        changed = change_feed.assets_after(after, MAX_MASTERS) if content.get("epoch") == epochs.hub_epoch() else None
-        unsettled = copy_digests.unsettled(owner)
-    if changed is None or len(unsettled) > copy_digests.MOST_UNSETTLED or not content.get("is_exact"):
-        return {"copies": None}
-    if not ranges:
-        if abs(json.loads(site.report).get("clock_offset", state.CLOCK_OFF)) < state.CLOCK_OFF:
+    if of == comparisons.PASSAGES:
+        with _reading_from("question"):
+            since, until = _number(content["since"]), _number(content.get("until", FOREVER))
+        latest = incoming.newest_time(clock.now()) if "until" in content else FOREVER
+        terms = Terms(since=max(since, sites.hub_horizon()), until=min(until, latest))
+        return terms, {"since": terms.since, "until": terms.until}
+    if not content.get("is_exact"):
+        return None
+    asked = set(map(str, content.get("columns", ())))
+    terms = Terms([name for name in comparisons.further_columns(of) if name in asked])
+    if of == comparisons.COPIES:
+        with _reading_from("question"):
+            after = _number(content["after"])
+        with reading():
+            is_here = content.get("epoch") == epochs.hub_epoch()
+            changed = change_feed.assets_after(after, MAX_MASTERS) if is_here else None
+            unsettled = comparisons.unsettled(owner)
+        if changed is None or len(unsettled) > comparisons.MOST_UNSETTLED:
+            return None
+        if not is_of_rows and abs(json.loads(site.report).get("clock_offset", state.CLOCK_OFF)) < state.CLOCK_OFF:
             mirrors.begin_validity(owner)
-        by_range, until = copy_digests.by_range(read, max(first, 0), set(unsettled), DIGEST_SECONDS)
-        return {"copies": _pairs(by_range), "until": until, "without": unsettled, "is_exact": True}
-    chosen = [number for number in ranges if 0 <= number < copy_digests.RANGES][:MAX_BUCKETS]
-    with reading():
-        rows = [row for number in chosen for row in read(number).items()]
-    return {"buckets": chosen, "copies": rows, "without": [*unsettled, *changed]}
-
-
-def _passages(scope: Scope, content: Any, buckets: list[int]) -> dict[str, Any]:
-    """Return digests of the site's passages by bucket, or the sums of single passages in some buckets.
-
-    Older passages than `since` are not compared: the retention of one of the two may have dropped them. Those after
-    `until` were set aside as too far in the future. Sites of earlier releases do not know it, and compare them, too.
-    """
-    with _reading_from("question"):
-        first, since = max(_number(content["first"]), 0), _number(content["since"])
-        until = min(_number(content["until"]), incoming.newest_time(clock.now())) if "until" in content else FOREVER
-    times = Times(max(since, sites.hub_horizon()), until)
-    with reading():
-        if not buckets:
-            page = passage_digests.by_bucket(scope, times, min(first, _LAST_BUCKET))
-            return {"passages": _pairs(page.by_bucket), "following": page.following, **times._asdict()}
-        chosen = [bucket for bucket in buckets if 0 <= bucket <= _LAST_BUCKET][:MAX_BUCKETS]
-        return {"buckets": chosen, "passages": list(passage_digests.in_buckets(scope, times, chosen).items())}
-
-
-_LAST_BUCKET = 2**40
+        terms = terms._replace(without=[*unsettled, *changed] if is_of_rows else unsettled)
+    return terms, {"is_exact": True, "columns": terms.columns, "without": list(terms.without)}
 
 
 def _by_track(scope: Scope, days: list[int]) -> list[list[Any]]:

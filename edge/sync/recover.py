@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +16,7 @@ from edge.sync.store import hub_link, recovered_history
 from edge.sync.store.exchange import Batch
 from edge.sync.store.recovered_history import Progress
 
-_FIRST = {
-    "locations": recovered_history.START.after,
-    "assets": [0],
-    "tracks": [0],
-    "history": [0, -(2**62), 0],
-    "passages": [0],
-}
+_FIRST = {"locations": [0], "assets": [0], "tracks": [0], "history": [0, -(2**62), 0], "passages": [0]}
 _OF_EVERY_HUB = ("locations", "assets", "tracks", "history")
 _NEXT = {part: Progress(following, _FIRST[following]) for part, following in pairwise(_FIRST)}
 
@@ -36,25 +30,17 @@ def recover(actor: Actor, call: Call) -> Iterator[str]:
         answer = _ask(call, at)
         batch = _batch(answer["batch"])
         recovered_history.reserve_tracks(int(answer["last_track"]))
-        counts[at.part] += _COUNTED[at.part](batch)
+        counts[at.part] += (
+            sum(len(patch.stays) for patch in batch.patches) if at.part == "history" else len(getattr(batch, at.part))
+        )
         yield f"{at.part}: {counts[at.part]}"
         following = Progress(at.part, answer["after"]) if answer["after"] else _NEXT.get(at.part)
         if following and following.part not in answer.get("parts", _OF_EVERY_HUB):
             following = None
+        recovered_history.take(_here(), batch, following or at)
         if following is None:
-            recovered_history.take(_here(), batch, at)
             break
-        recovered_history.take(_here(), batch, following)
     recovered_history.finish(actor)
-
-
-_COUNTED: dict[str, Callable[[Batch], int]] = {
-    "locations": lambda batch: len(batch.locations),
-    "assets": lambda batch: len(batch.assets),
-    "tracks": lambda batch: len(batch.tracks),
-    "history": lambda batch: sum(len(patch.stays) for patch in batch.patches),
-    "passages": lambda batch: len(batch.passages),
-}
 
 
 def _fetch_assets_of_others(call: Call) -> None:

@@ -18,12 +18,22 @@ from edge.database.instance import fingerprint, running_box
 from edge.database.sliced_writing import write_in_slices
 from edge.errors import EdgeError
 from edge.sync import batch_format
-from edge.sync.health_lane import HealthLane, content
-from edge.sync.store import change_feed, conflicts, epochs, hub_link, mirrors, outgoing, record_copies, sites, state
+from edge.sync.store import (
+    change_feed,
+    conflicts,
+    epochs,
+    hub_link,
+    mirrors,
+    outgoing,
+    record_copies,
+    site_health,
+    sites,
+    state,
+)
 from edge.sync.store.exchange import HUB, Batch, Cursor, Needs, Peer
 from edge.sync.store.hub_link import Target
 from edge.sync.store.refused_data import set_aside
-from edge.sync.store.site_health import SiteHealth
+from edge.sync.store.site_health import HealthLane, SiteHealth
 
 NOW_ROWS = 5000  # positions per batch
 SILENCE = 180 * clock.SECOND  # poll interval without data to send
@@ -101,7 +111,7 @@ class Sender:
         for _ in range(2):
             here = _target()
             health = self._health.due(here.organization_id) if self._health else None
-            greeting = {**_greeting(here), "report": self._report(here, here.acked_seq), **content(health)}
+            greeting = {**_greeting(here), "report": self._report(here, here.acked_seq), **site_health.content(health)}
             answer = self._call("hello", batch_format.pack(greeting))
             self._note_delivered(health)
             self._accepts = answer.get("accepts", [])
@@ -177,7 +187,7 @@ class Sender:
             self._paging_until = int(answer["until"])
         with writing():
             mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
-        write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer["assets"]), (), []))
+        write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer), (), []))
         with writing():
             if current := _hub_state(answer):
                 hub_link.update(**current)
@@ -356,7 +366,7 @@ def fetch_assets(here: Target, call: Call, numbers: list[int]) -> None:
             mirrors.keep_lost(peer, map(int, answer.get("lost", ())))  # a hub of an earlier release does not say it
             mirrors.take_back(peer, [(int(hub_id), int(own)) for hub_id, own in answer["own"]])
             mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
-        write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer["assets"]), (), []))
+        write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer), (), []))
         numbers = numbers[max(1, int(answer["asked"])) :]
 
 

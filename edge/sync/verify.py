@@ -6,9 +6,8 @@ Where they differ, the site's data is sent again, and the hub's assets are fetch
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -18,29 +17,25 @@ from edge.sync import batch_format
 from edge.sync.sender import Call, fetch_assets
 from edge.sync.store import (
     change_feed,
-    copy_digests,
+    comparisons,
     digests,
     hub_link,
     incoming,
     mirrors,
-    passage_digests,
-    record_digests,
     state,
 )
+from edge.sync.store.comparisons import COPIES, FOREVER, PASSAGES, RECORDS, Terms
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
-from edge.sync.store.passage_digests import FOREVER, Times
-from edge.sync.store.record_digests import RecordDigest
 from edge.texts import N_
 from edge.tracking import copies
 
 SAME = N_("Site and hub have the same history, records and passages.")
 FULL = 2  # value of `verify_wanted` that computes all digests again
-SLICE_DAYS = 14  # per nightly step with a hub that stores no digests
 SLICE_SECONDS = 5.0  # per nightly step
 MAX_DAYS = 50  # per round; the rest follows in the next
 MAX_COPIES = 5_000  # fetched by one comparison
-MAX_PASSAGE_BUCKETS = 100  # compared by passage in one comparison; the rest follows in the next
+MAX_BUCKETS = 100  # compared by row in one comparison; the rest follows in the next
 MAX_PASSAGES = 5_000  # sent again by one comparison
 NO_DAYS = Days(1, 0)
 
@@ -65,18 +60,13 @@ def compare(here: Target, call: Call, *, is_full: bool = False) -> list[Differen
 def _compare_days(
     here: Target, call: Call, begin: int, ends_at: float | None = None, *, is_full: bool = False
 ) -> tuple[list[Difference], int]:
-    """Return differences from a day on, and the next day to compare.
-
-    `ends_at` limits the time (s, monotonic); with a hub that stores no digests, only the first days are compared then.
-    """
+    """Return differences from a day on, and the next day to compare. `ends_at` limits the time (s, monotonic)."""
     differences: list[Difference] = []
-    is_stored = is_full
     while begin <= ALL_DAYS.last and len(differences) < MAX_DAYS:
-        days = Days(begin, ALL_DAYS.last if is_stored else _slice_end(begin))
-        found, until, is_stored = _compare_part(here, call, days, is_full=is_full)
+        found, until = _compare_part(here, call, Days(begin, ALL_DAYS.last), is_full=is_full)
         differences += found
         begin, is_full = until + 1, False
-        if ends_at is not None and (not is_stored or time.monotonic() > ends_at):
+        if ends_at is not None and time.monotonic() > ends_at:
             break
     return differences, begin
 
@@ -86,16 +76,12 @@ def _compare_others(here: Target, call: Call) -> list[Difference]:
     return [*_compare_records(here, call), *_compare_copies(here, call), *_compare_passages(here, call)]
 
 
-def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> tuple[list[Difference], int, bool]:
-    """Compare these days, or the leading ones if that takes long.
-
-    Returns the differences, the last day compared, and whether the hub stores digests, which makes many days cheap.
-    """
+def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool) -> tuple[list[Difference], int]:
+    """Compare these days, or the leading ones if that takes long. Returns the differences and the last day compared."""
     scope = Scope(here.organization_id, None)
     first_day = max(days.first, here.horizon // clock.DAY + 1 if here.horizon else days.first)
     question = {"range": (first_day, days.last), "days": []}
     answer = call("digests", batch_format.pack({**question, "is_partial": True, "is_full": is_full}))
-    is_stored = "until" in answer
     theirs_until = int(answer.get("until", days.last))
     kept = digests.kept_by_day(scope, Days(int(answer["first_day"]), theirs_until), SLICE_SECONDS)
     theirs = {day: digest for day, digest in _digests(answer["digests"]).items() if day <= kept.until}
@@ -105,7 +91,7 @@ def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False
         answer = call("digests", batch_format.pack({**question, "days": differing_days}))
         differences += _differing_tracks(here, scope, answer["days"])
         differing_days = differing_days[max(len(answer["days"]), 1) :]
-    return differences, max(kept.until, days.first), is_stored
+    return differences, max(kept.until, days.first)
 
 
 def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Difference]:
@@ -131,76 +117,40 @@ def _of_history(day: int, track: int, name: str) -> Difference:
 
 def _compare_records(here: Target, call: Call) -> list[Difference]:
     """Compare the records whose home is this site. After a restore, the hub may have newer ones: see `recover`."""
-    question = {"range": NO_DAYS, "days": [], "of": "records", "is_exact": True}
-    scope = Scope(here.organization_id, None)
     if abs(here.clock_offset or 0) <= state.CLOCK_OFF:
         mirrors.begin_validity(here.organization_id)
-    answer = call("digests", batch_format.pack(question))
-    theirs, is_exact = answer.get("records"), bool(answer.get("is_exact"))
-    if theirs is None or here.restored_from is not None:  # a hub of an earlier release compares none
+    if here.restored_from is not None:
         return []
-    with reading():
-        ours = record_digests.by_bucket(scope, "", is_exact=is_exact)
-    buckets = digests.differing(ours, _digests(theirs))
-    differing: set[RecordDigest] = set()
-    for answered, answer in _by_parts(call, question, buckets):
-        with reading():
-            ours_in_them = set(record_digests.in_buckets(scope, "", answered, is_exact=is_exact))
-        differing |= ours_in_them ^ {RecordDigest(*map(int, row)) for row in answer["records"]}
+    only_here, only_there = _differing_rows(here, call, RECORDS)
+    kinds = {ref: kind for ref, kind, _ in only_here | only_there}
     with reading():
         changed = change_feed.changed_after(here.acked_seq, Kind.ASSET, Kind.LOCATION)
-        hub_time = clock.now() + (here.clock_offset or 0)
-        changed |= record_digests.created_after({record.ref for record in differing}, hub_time)
-        kinds = {record.ref: record.kind for record in differing if record.ref not in changed}
-        keys = record_digests.keys_of(scope, kinds)
+        known = comparisons.keys_of(here.organization_id, kinds)
+    latest = clock.now() + (here.clock_offset or 0)  # there, a record is not valid before it was received
+    changed |= {ref for ref, (_, created_at) in known.items() if created_at > latest}
+    keys = {ref: key for ref, (key, _) in known.items()}
     return [
         Difference(
-            f"{Kind(kind).name.lower()} {keys.get(ref, f'{ref} (only at the hub)')}",
-            (kind, ref) if ref in keys else None,
+            f"{Kind(kinds[ref]).name.lower()} {keys.get(ref, f'{ref} (only at the hub)')}",
+            (kinds[ref], ref) if ref in keys else None,
         )
-        for ref, kind in sorted(kinds.items())
+        for ref in sorted(kinds.keys() - changed)
     ]
-
-
-def _by_parts(call: Call, question: dict[str, Any], buckets: list[int]) -> Iterator[tuple[set[int], Any]]:
-    """Ask for buckets until all are answered. Yields the answered ones with the answer."""
-    while buckets:
-        answer = call("digests", batch_format.pack({**question, "buckets": buckets}))
-        answered = {*map(int, answer.get("buckets", ())), buckets[0]}
-        yield answered, answer
-        buckets = [bucket for bucket in buckets if bucket not in answered]
 
 
 def _compare_copies(here: Target, call: Call) -> list[Difference]:
     """Compare the hub's assets with their copies here, and fetch those that differ. Call after all changes arrived."""
-    question = {"range": NO_DAYS, "days": [], "of": "copies", "after": here.master_seq, "epoch": here.hub_epoch}
-    question["is_exact"] = True
-    first, ranges, without = 0, list[int](), set[int]()
-    read = partial(copy_digests.at_site, here.organization_id)
-    while first < copy_digests.RANGES:
-        answer = call("digests", batch_format.pack({**question, "first": first}))
-        if not answer.get("is_exact"):  # a hub of an earlier release, or with changes that must arrive first
-            return []
-        without |= set(map(int, answer["without"]))
-        ours, until = copy_digests.by_range(read, first, without, SLICE_SECONDS)
-        until = min(until, int(answer["until"]))
-        differing_ranges = digests.differing(ours, _digests(answer["copies"]))
-        ranges += [number for number in differing_ranges if number <= until]
-        first = max(until, first) + 1
-    differing: Counter[int] = Counter()  # 2 if both have it, with different values
-    for answered, answer in _by_parts(call, {**question, "first": 0}, ranges):
-        if answer.get("copies") is None:
-            return []
-        unsettled = set(map(int, answer["without"]))
-        theirs = {(int(ref), int(value)) for ref, value in answer["copies"]}
-        with reading():
-            theirs ^= {row for number in answered for row in read(number).items()}
-        differing.update(ref for ref, _ in theirs if ref not in unsettled)
-    early = copy_digests.created_after([ref for ref, ends in differing.items() if ends > 1], clock.now())
-    refs = sorted(differing.keys() - early)[:MAX_COPIES]
+    question = {"after": here.master_seq, "epoch": here.hub_epoch}
+    rows = _differing_rows(here, call, COPIES, question)
+    only_here, only_there = ({ref for ref, _ in of_one} for of_one in rows)
+    known = comparisons.keys_of_copies(only_here | only_there)
+    now = clock.now()  # a copy is not valid before it was received
+    early = {ref for ref in only_here & only_there if ref in known and known[ref][1] > now}
+    refs = sorted((only_here | only_there) - early)[:MAX_COPIES]
     fetch_assets(here, call, refs)
-    keys = copy_digests.keys_of_copies(refs)
-    return [Difference(f"copy of asset {keys.get(ref, f'{ref} of the hub')}", is_fetched=True) for ref in refs]
+    known = comparisons.keys_of_copies(refs)
+    names = {ref: known[ref][0] if ref in known else f"{ref} of the hub" for ref in refs}
+    return [Difference(f"copy of asset {name}", is_fetched=True) for name in names.values()]
 
 
 def _compare_passages(here: Target, call: Call) -> list[Difference]:
@@ -208,41 +158,87 @@ def _compare_passages(here: Target, call: Call) -> list[Difference]:
 
     Those that only the hub has are not reported: it may keep them longer.
     """
-    scope, times = Scope(here.organization_id, None), Times(here.horizon, FOREVER)
-    question = {"range": NO_DAYS, "days": [], "of": "passages"}
-    differing_buckets: list[int] = []
-    first: int | None = 0
-    while first is not None and len(differing_buckets) < MAX_PASSAGE_BUCKETS:
-        answer = call("digests", batch_format.pack({**question, "first": first, **times._asdict()}))
-        if answer.get("passages") is None or here.restored_from is not None:  # a hub of an earlier release has none
-            return []
-        times = Times(max(times.since, int(answer["since"])), min(times.until, int(answer.get("until", FOREVER))))
-        with reading():
-            ours = passage_digests.by_bucket(scope, times, first)
-        theirs = _digests(answer["passages"])
-        differing_buckets += sorted(set(digests.differing(ours.by_bucket, theirs)) & set(ours.by_bucket))
-        first = ours.following
-    numbers: set[int] = set()
-    for answered, answer in _by_parts(
-        call, {**question, "first": 0, **times._asdict()}, differing_buckets[:MAX_PASSAGE_BUCKETS]
-    ):
-        with reading():
-            ours_in_them = passage_digests.in_buckets(scope, times, answered)
-        theirs_in_them = {int(no): int(value) for no, value in answer["passages"]}
-        numbers |= {no for no, value in ours_in_them.items() if theirs_in_them.get(no) != value}
+    if here.restored_from is not None:
+        return []
+    only_here, _ = _differing_rows(here, call, PASSAGES, {"since": here.horizon})
     with reading():
-        names = passage_digests.names(numbers - change_feed.changed_after(here.acked_seq, Kind.PASSAGE))
+        changed = change_feed.changed_after(here.acked_seq, Kind.PASSAGE)
+        names = comparisons.passages({no for no, _ in only_here} - changed)
     return [
         Difference(f"passage of {key} at {clock.rfc3339(at)}", (Kind.PASSAGE, no))
         for no, (at, key) in sorted(names.items())[:MAX_PASSAGES]
     ]
 
 
-def _slice_end(begin: int) -> int:
-    """Return the last day to ask a hub for that stores no digests."""
-    oldest = (copies.oldest_end() or clock.now()) // clock.DAY
-    until = max(begin, oldest) + SLICE_DAYS - 1
-    return until if until < clock.now() // clock.DAY else ALL_DAYS.last
+Rows = set[comparisons.Row]
+
+
+class _NotCompared(Exception):
+    """The hub compares nothing now, for example because it has an earlier release or changes must arrive first."""
+
+
+class _Comparison:
+    """A comparison of one kind with the hub: what to ask, and what both ends have agreed on."""
+
+    def __init__(self, here: Target, call: Call, of: str, details: Mapping[str, object]) -> None:
+        self._call, self._of = call, of
+        self._scope, self._terms = Scope(here.organization_id, None), Terms()
+        self._question = {"range": NO_DAYS, "days": [], "of": of, "is_exact": True, "since": 0, "until": FOREVER}
+        self._question |= {"columns": comparisons.further_columns(of), **details}
+
+    def _ask(self, **more: object) -> dict[str, Any]:
+        """Return an answer, and keep its terms. Raises _NotCompared."""
+        answer: dict[str, Any] = self._call("digests", batch_format.pack({**self._question, **more}))
+        if answer.get(self._of) is None or not (answer.get("is_exact") or self._of == PASSAGES):
+            raise _NotCompared
+        columns = [name for name in comparisons.further_columns(self._of) if name in answer.get("columns", ())]
+        terms = Terms(columns, {*self._terms.without, *map(int, answer.get("without", ()))})
+        if self._of == PASSAGES:  # an earlier hub gives no `until`
+            terms = terms._replace(since=int(answer["since"]), until=min(int(answer.get("until", FOREVER)), FOREVER))
+            self._question |= {"since": terms.since, "until": terms.until}
+        self._terms = terms
+        return answer
+
+    def buckets(self) -> list[int]:
+        """Return the buckets that differ. Neither end reads a bucket twice if one of the two is slower."""
+        self._ask(first=0, last=-1)  # the terms only
+        first, last, until = 0, comparisons.last_bucket(self._of, self._scope), -1
+        page = comparisons.KINDS[self._of].page
+        ours, differing = dict[int, Digest](), list[int]()
+        while first <= last and len(differing) < MAX_BUCKETS:
+            if until < first:
+                span = first, min(last, first + page - 1)
+                ours, until = comparisons.by_bucket(self._of, self._scope, "", self._terms, *span, SLICE_SECONDS)
+            answer = self._ask(first=first, last=until)
+            end = min(until, int(answer["until"])) if self._of == COPIES else until
+            found = digests.differing(ours, _digests(answer[self._of]))
+            differing += [bucket for bucket in found if first <= bucket <= end]
+            first = end + 1
+        return differing[:MAX_BUCKETS]
+
+    def rows(self, buckets: list[int]) -> tuple[Rows, Rows]:
+        """Return the rows in these buckets that only this site has, and those that only the hub has."""
+        only_here, only_there = Rows(), Rows()
+        while buckets:
+            answer = self._ask(first=0, buckets=buckets)
+            answered = {*map(int, answer["buckets"]), buckets[0]}
+            ours = set(comparisons.in_buckets(self._of, self._scope, "", self._terms, answered))
+            theirs = {tuple(map(int, row)) for row in answer[self._of]}
+            only_here, only_there = only_here | (ours - theirs), only_there | (theirs - ours)
+            buckets = [bucket for bucket in buckets if bucket not in answered]
+        without = self._terms.without
+        return {row for row in only_here if row[0] not in without}, {row for row in only_there if row[0] not in without}
+
+
+def _differing_rows(
+    here: Target, call: Call, of: str, details: Mapping[str, object] = MappingProxyType({})
+) -> tuple[Rows, Rows]:
+    """Return the rows of a kind that only this site has, and those that only the hub has."""
+    comparison = _Comparison(here, call, of, details)
+    try:
+        return comparison.rows(comparison.buckets())
+    except _NotCompared:
+        return Rows(), Rows()
 
 
 def repair(here: Target, differences: list[Difference]) -> str:

@@ -14,13 +14,12 @@ from edge.database import change_log
 from edge.database.connection import close_database
 from edge.errors import EdgeError, SetupError, Unavailable
 from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
-from edge.sync import files, health_lane, verify
+from edge.sync import files, verify
 from edge.sync.client import HubClient
-from edge.sync.health_lane import HealthLane
 from edge.sync.sender import HistoryWaits, LinkError, SecondBox, Sender, Sent, Stopped
-from edge.sync.store import change_feed, hub_link
+from edge.sync.store import change_feed, hub_link, site_health
 from edge.sync.store.hub_link import Target
-from edge.sync.store.site_health import SiteHealth
+from edge.sync.store.site_health import HealthLane, SiteHealth
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class SyncWorker(StandbyThread):
         self._data_dir = data_dir
         self._pace = pace
         self._has_reads_waiting = has_reads_waiting
-        every = health_lane.EVERY_METERED if pace.bytes_a_day else health_lane.EVERY
+        every = site_health.EVERY_METERED if pace.bytes_a_day else site_health.EVERY
         self._health = HealthLane(read_health, every) if read_health else None
         self._client: HubClient | None = None
         self._sender: Sender | None = None

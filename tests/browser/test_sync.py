@@ -14,7 +14,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute, writing
 from edge.people.secrets import hash_secret
 from edge.records import assets
-from edge.sync import batch_format, join, preview
+from edge.sync import batch_format, enrollment, preview
 from edge.sync.store import site_health, sites
 from edge.sync.store.exchange import AssetRecord
 from edge.sync.store.site_health import SiteHealth
@@ -58,12 +58,12 @@ def test_before_joining_the_clashes_are_shown_and_their_keys_prefixed(
         clashes = [[record[0], record[1], "key", record[2], "Theirs", "BER", False] for record in found]
         return {"code": "HAM", "hub_name": "Head office", "hub_id": "", "clashes": clashes}
 
-    def compare(organization_id: int, _: join.JoinCode, seconds: float, *_network: object) -> preview.Preview:
+    def compare(organization_id: int, _: enrollment.JoinCode, seconds: float, *_network: object) -> preview.Preview:
         return preview.compare(organization_id, ask, seconds)
 
     monkeypatch.setattr("edge.sync.enrollment.compare", compare)
     page = enter("ada", "/sync", viewport=viewport)
-    page.get_by_label("Join code").fill(join.write(join.JoinCode("https://hub.example", "secret", "")))
+    page.get_by_label("Join code").fill(enrollment.write_code(enrollment.JoinCode("https://hub.example", "secret", "")))
     page.get_by_role("button", name="Show what clashes").click()
     expect(page.get_by_role("heading", name="Join Head office as HAM")).to_be_visible()
     expect(page.locator("#clashes tbody tr")).to_have_count(2)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from edge.runtime.readiness import Check
-from edge.sync import files, join
+from edge.sync import enrollment, files
 from edge.sync.store import hub_link
 from tests.commands.conftest import Shell
 
@@ -35,11 +35,11 @@ def test_the_code_of_another_site_does_not_replace_the_key_of_this_box(
     answer = {"code": "BER", "hub_name": "Acme", "client_id": "ber", "client_secret": "of Berlin", "hub_id": "H"}
 
     @contextmanager
-    def client(_code: join.JoinCode) -> Iterator[SimpleNamespace]:
+    def client(_code: enrollment.JoinCode) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(join=lambda *_: answer)
 
     monkeypatch.setattr("edge.sync.enrollment.client", client)
-    code = join.for_site("https://hub", "secret", None)
+    code = enrollment.code_for("https://hub", "secret", None)
     edge.ok("sync", "join", "--yes", code)
     answer |= {"code": "HAM", "client_id": "ham", "client_secret": "of Hamburg"}
     hub_link.update(restored_from=1)  # else there is nothing to recover

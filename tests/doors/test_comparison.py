@@ -9,7 +9,7 @@ import pytest
 from edge.database.connection import execute
 from edge.sync import batch_format, verify
 from edge.sync.sender import BatchRefused
-from edge.sync.store import hub_link, passage_digests
+from edge.sync.store import comparisons, hub_link
 from tests.doors.conftest import read
 from tests.doors.site import passing
 from tests.sync.world import SiteBox
@@ -65,9 +65,9 @@ def at_hub(site: SiteBox, sql: str) -> None:
         assert execute(sql).rowcount
 
 
-def test_equal_passages_take_one_question(joined: SiteBox, asked: list[Any]) -> None:
+def test_equal_passages_take_two_questions(joined: SiteBox, asked: list[Any]) -> None:
     assert compare(joined) == []
-    assert len(asked) == 1
+    assert len(asked) == 2  # the first one for the terms
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,17 @@ def test_the_nightly_comparison_has_the_passages(joined: SiteBox) -> None:
 
 
 def test_all_buckets_are_compared(joined: SiteBox, asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passage_digests, "BUCKET_BITS", 0)
-    monkeypatch.setattr(passage_digests, "BUCKETS_AT_ONCE", 2)
+    monkeypatch.setattr(comparisons, "PASSAGE_BITS", 0)
+    kind = comparisons.KINDS["passages"]._replace(step=2, page=2)
+    monkeypatch.setitem(comparisons.KINDS, "passages", kind)
     at_hub(joined, "DELETE FROM passage WHERE remote_no IN (1, 3, 5)")
     assert len(compare(joined)) == 3
-    assert [question["first"] for question in asked if not question.get("buckets")] == [0, 2, 4]
+    assert [question["first"] for question in asked if not question.get("buckets")] == [0, 0, 2, 4]
 
 
 def test_a_comparison_is_bounded_and_continues_in_the_next(joined: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passage_digests, "BUCKET_BITS", 0)
-    monkeypatch.setattr(verify, "MAX_PASSAGE_BUCKETS", 2)
+    monkeypatch.setattr(comparisons, "PASSAGE_BITS", 0)
+    monkeypatch.setattr(verify, "MAX_BUCKETS", 2)
     at_hub(joined, "DELETE FROM passage")
     numbers = []
     for _ in range(3):

@@ -18,7 +18,7 @@ from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.rate_limits import Buckets
 from edge.records import assets, locations, lookup
-from edge.sync import batch_format, join, preview
+from edge.sync import batch_format, enrollment, preview
 from edge.sync.sender import LinkError
 from edge.sync.store import conflicts, hub_link, site_health, site_lifecycle, sites
 from edge.sync.store.exchange import AssetRecord
@@ -37,7 +37,7 @@ def test_a_code_is_shown_once_and_joins_one_site(sign_in_as: SignIn, cast: Cast)
     page = browser.post("/sync/sites", {"code": "BER", "name": "Berlin"})
     match = re.search(r"edge-join-[\w-]+", page.text)
     assert match
-    code = join.read(match[0])
+    code = enrollment.read_code(match[0])
     assert code.url == "http://localhost"
     assert match[0] not in browser.get("/sync").text
     joined = sites.join(hash_secret(code.secret), b"a" * 32)
@@ -191,14 +191,17 @@ def test_the_preview_of_a_join_is_shown_and_keys_are_prefixed(
     monkeypatch.setattr("edge.pages.sync._previews", Buckets(burst=10, per_second=1e-9))
     browser = sign_in_as(Role.ADMINISTRATOR)
     row = assets.create(shell(cast.acme), name="Pallet", external_key="P-1")
-    sound, plain = (join.write(join.JoinCode(url, "secret", "")) for url in ("https://hub.example", "http://127.0.0.1"))
+    sound, plain = (
+        enrollment.write_code(enrollment.JoinCode(url, "secret", ""))
+        for url in ("https://hub.example", "http://127.0.0.1")
+    )
 
     def ask(body: bytes) -> Any:
         sent = batch_format.unpack(body)
         clash = [[2, row.id, "key", "P-1", "<Theirs>", "BER", False] for record in sent if record[2] == "P-1"]
         return {"code": "HAM", "hub_name": "The hub", "hub_id": "", "clashes": clash}
 
-    def compare(organization_id: int, code: join.JoinCode, seconds: float, network: Network) -> preview.Preview:
+    def compare(organization_id: int, code: enrollment.JoinCode, seconds: float, network: Network) -> preview.Preview:
         assert network is Network.PRIVATE  # programs on the box itself are out of reach
         assert (code.secret, seconds) == ("secret", 15.0)
         return preview.compare(organization_id, ask, seconds)

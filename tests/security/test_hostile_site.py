@@ -16,8 +16,8 @@ from edge.records import assets, lookup
 from edge.sync import batch_format
 from edge.sync.store import epochs, site_lifecycle, sites
 from edge.sync.store.exchange import AssetRecord, LocationRecord
-from edge.sync.store.record_checks import checked
 from edge.sync.store.record_copies import in_order
+from edge.sync.store.record_lines import checked
 from edge.validation.values import MAX_INT64
 from tests.api.conftest import sign_up
 from tests.application import make_app

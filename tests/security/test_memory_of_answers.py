@@ -23,7 +23,6 @@ from edge.rules.channels.kinds.email.mail import MailServer
 from edge.rules.channels.kinds.email.mail_settings import MailSettings, Security
 from edge.sync import enrollment
 from edge.sync.client import MAX_ANSWER, HubClient
-from edge.sync.join import JoinCode
 from edge.sync.sender import LinkError
 from tests.ingest.subscribed import Handler, subscribed
 from tests.service import wait_for
@@ -136,7 +135,7 @@ def test_the_hub_of_a_join_code_with_its_own_authority(tmp_path: Path) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
     certificate = tls.make(tmp_path / "tls")
     with partner(head, content, len(content), waits=True, certificate=certificate) as port:
-        code = JoinCode(f"https://127.0.0.1:{port}", "secret", certificate.authority.read_text())
+        code = enrollment.JoinCode(f"https://127.0.0.1:{port}", "secret", certificate.authority.read_text())
 
         def ask() -> None:
             with enrollment.client(code) as client:

@@ -198,7 +198,7 @@ def test_a_site_asks_for_ranges_of_copies_that_do_not_exist(box: SiteBox) -> Non
     content = {"range": [1, 0], "days": [], "of": "copies", "first": 0, "after": 0, "epoch": epoch, "is_exact": True}
     for number in (2**60, -5):
         answer = box.hub.answer(box.site_no, "digests", batch_format.pack({**content, "buckets": [number]}))
-        assert answer == {"buckets": [], "copies": [], "without": []}
+        assert answer == {"buckets": [], "copies": [], "without": [], "is_exact": True, "columns": []}
 
 
 def test_of_passages_with_one_number_the_last_counts(box: SiteBox) -> None:

@@ -90,7 +90,9 @@ def test_a_wrong_key(ber: SiteBox) -> None:
     right = link.client
     link.client = HubClient("https://hub", right._credentials["client_id"], "edge_" + "1" * 64, None)
     link.client._connection = link.line  # type: ignore[assignment]
-    assert "rejected the key of this site" in refused(link)
+    refusal = refused(link)
+    assert "rejected the key of this site" in refusal
+    assert "installed again without its backup, run `edge sync leave` before" in refusal
     link.client = right
     attempt(link)
     assert_equal(ber)

@@ -11,8 +11,7 @@ import pytest
 
 from edge import clock
 from edge.database.connection import execute, writing
-from edge.sync import batch_format, health_lane, hub
-from edge.sync.health_lane import HealthLane
+from edge.sync import batch_format, hub
 from edge.sync.sender import SILENCE, Sender
 from edge.sync.store import hub_link, site_health, site_lifecycle, sites
 from edge.sync.store import state as sync_state
@@ -56,7 +55,7 @@ class Box:
 
     def __init__(self) -> None:
         self.health, self.read, self.sent = REPORT, 0, 0
-        self.lane = HealthLane(self._read)
+        self.lane = site_health.HealthLane(self._read)
 
     def _read(self, _: int) -> SiteHealth:
         self.read += 1
@@ -91,7 +90,7 @@ def test_a_report_is_sent_after_a_change_and_at_most_every_five_minutes(ber: Sit
         assert box.sent == 1, "nothing has changed"
         assert box.read <= 3
         box.health = REPORT._replace(findings={})
-        time[0] += health_lane.EVERY
+        time[0] += site_health.EVERY
         ber.add_asset_now("P-NEW")
         session.push()
         assert box.sent == 2
@@ -110,7 +109,7 @@ def test_an_idle_site_adds_no_request_for_its_report(ber: SiteBox, time: list[in
         box.health = REPORT._replace(reads_per_minute=0)
         while session.push().rows:
             pass
-        time[0] += max(health_lane.EVERY, SILENCE) + SECOND
+        time[0] += max(site_health.EVERY, SILENCE) + SECOND
         session.push()
     assert at_hub(ber) == REPORT._replace(reads_per_minute=0)
 
@@ -136,7 +135,7 @@ def test_a_new_session_repeats_the_report_for_a_hub_that_lost_it(ber: SiteBox, t
         box.session(ber).connect()
     with ber.hub.in_use(), writing():
         execute("DELETE FROM site_health")
-    time[0] += health_lane.EVERY
+    time[0] += site_health.EVERY
     with ber.in_use():
         box.session(ber).connect()
     assert at_hub(ber) == REPORT
@@ -281,8 +280,8 @@ def test_reports_of_a_metered_site_fit_into_the_daily_goal(tmp_path: Path, monke
     """A report that changes each time costs a few bytes with messages that are sent anyway."""
     standing = Standing(tmp_path, monkeypatch, megabytes_a_day=2)
     reads = iter(range(10**6))
-    standing.worker._health = HealthLane(
-        lambda _: REPORT._replace(reads_per_minute=next(reads)), health_lane.EVERY_METERED
+    standing.worker._health = site_health.HealthLane(
+        lambda _: REPORT._replace(reads_per_minute=next(reads)), site_health.EVERY_METERED
     )
     standing.pass_time(5 * MINUTE)
     requests, standing.wire = standing.requests, 0

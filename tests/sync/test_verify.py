@@ -57,14 +57,12 @@ def test_everything_is_compared_nightly_in_slices(
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: EPOCH + 70 * HOUR)
     if is_old_hub:
-        monkeypatch.setattr(verify, "SLICE_DAYS", 1)
         monkeypatch.setattr(Hub, "answer", like_an_old_hub(Hub.answer))
     else:
         monkeypatch.setattr(verify, "SLICE_SECONDS", -1)
         monkeypatch.setattr(digests, "MAX_DAYS_READ", 1)
-        monkeypatch.setattr(verify, "SLICE_DAYS", 1)
     spoil(ber.hub, "UPDATE history SET seen_for = seen_for + 1 WHERE row", 30)
-    assert nightly(ber) == [False, False, True, False]
+    assert nightly(ber) == ([True] if is_old_hub else [False, False, True, False])  # it answers for all days at once
     assert ber.rows("SELECT verify_result FROM target") == [("1 difference: 2023-11-16 P-2. Sent again: 1.",)]
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)

@@ -12,8 +12,8 @@ from edge import clock
 from edge.database.connection import database, execute
 from edge.records import assets, locations
 from edge.sync import batch_format, hub, verify
-from edge.sync.store import hub_link, record_digests
-from edge.sync.store.digests import Digest, Scope
+from edge.sync.store import comparisons, hub_link
+from edge.sync.store.digests import Scope
 from tests.sync.company import Company
 from tests.sync.world import HOUR, Box, SiteBox, assert_copies, assert_equal
 
@@ -138,22 +138,42 @@ def test_validity_that_began_with_a_clock_ahead_is_the_same_everywhere_once_the_
     assert wrong.rows(begins) == [(now - now % 1000,)]
 
 
-def test_a_site_of_an_earlier_release_compares_without_the_begin_of_validity(company: Company) -> None:
-    change(company.hub, "UPDATE asset SET valid_from = valid_from - 1 WHERE external_key = 'B-1'")
-    [(epoch, after)] = company.ber.rows("SELECT hub_epoch, master_seq FROM target")
-    content = {"range": [1, 0], "days": [], "epoch": epoch, "after": after, "first": 0}
+def ask(site: SiteBox, of: str, **more: Any) -> dict[str, Any]:
+    """Return the hub's answer to a question as sites of this protocol have always asked it, without columns."""
+    [(epoch, after)] = site.rows("SELECT hub_epoch, master_seq FROM target")
+    content = {"range": [1, 0], "days": [], "epoch": epoch, "after": after, "first": 0, "of": of, **more}
+    answer: dict[str, Any] = site.hub.answer(site.site_no, "digests", batch_format.pack(content))
+    return answer
 
-    def ask(of: str, **more: bool) -> dict[str, Any]:
-        body = batch_format.pack({**content, **more, "of": of})
-        answer: dict[str, Any] = company.hub.answer(company.ber.site_no, "digests", body)
-        return answer
 
-    def digests_of(answer: dict[str, Any]) -> dict[int, Digest]:
-        return {key: (count, total) for key, count, total in answer["records"]}
+def test_a_site_that_compares_no_begin_of_validity_compares_nothing(company: Company) -> None:
+    assert ask(company.ber, "records")["records"] is None
+    assert ask(company.ber, "copies")["copies"] is None
 
+
+@pytest.mark.parametrize("of", ["records", "copies"])
+def test_a_site_that_knows_no_further_columns_gets_all_buckets_and_their_rows(company: Company, of: str) -> None:
+    answer = ask(company.ber, of, is_exact=True)
     with company.ber.in_use():
-        scope = Scope(company.ber.organization_id, None)
-        exact, earlier = (record_digests.by_bucket(scope, "", is_exact=flag) for flag in (True, False))
-    assert digests_of(ask("records")) == earlier
-    assert digests_of(ask("records", is_exact=True)) != exact
-    assert ask("copies")["copies"] is None
+        scope, last = Scope(company.ber.organization_id, None), comparisons.KINDS[of].last
+        ours, _ = comparisons.by_bucket(of, scope, "", comparisons.Terms(), 0, last, 60)
+        rows = comparisons.in_buckets(of, scope, "", comparisons.Terms(), [min(ours)])
+    assert {key: (count, total) for key, count, total in answer[of]} == ours
+    answer = ask(company.ber, of, is_exact=True, buckets=[min(ours)])
+    assert answer["buckets"] == [min(ours)]
+    assert sorted(map(tuple, answer[of])) == sorted(rows)
+
+
+def test_a_bucket_is_read_once_although_the_hub_is_faster(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the hub read all copies for each slice of a slow site."""
+    read: list[tuple[bool, int]] = []
+    kind = comparisons.KINDS["copies"]
+
+    def note(scope: Scope, *about: Any) -> Any:
+        read.append((scope.site_no is None, about[2]))
+        return kind.read(scope, *about)
+
+    monkeypatch.setitem(comparisons.KINDS, "copies", kind._replace(read=note))
+    monkeypatch.setattr(verify, "SLICE_SECONDS", 0)
+    assert compare(company.ber) == []
+    assert len(read) == len(set(read)) == 2 * (kind.last + 1)

@@ -14,10 +14,15 @@ from edge.records import assets, locations, search, tagging, tags
 from edge.records.external_keys import moment, next_update
 from edge.sync.store import mirrors, record_copies, sites
 from edge.sync.store.exchange import HUB
-from edge.texts import N_, fill
+from edge.texts import N_, fill, refill
 from edge.tracking import stays
 
 PER_PAGE = 50
+REASONS = (
+    N_("tag %(tags)s belongs to another record here"),
+    N_("asset %(key)s already exists here"),
+    N_("location %(key)s already exists here"),
+)
 MOST = 200  # merged per transaction
 
 
@@ -47,12 +52,7 @@ class SyncConflict(NamedTuple):
     @property
     def explanation(self) -> str:
         """Return the reason as a text that can be translated."""
-        if self.reason.startswith("tag "):
-            tag_list = self.reason.removeprefix("tag ").removesuffix(" belongs to another record here")
-            return fill(N_("tag %(tags)s belongs to another record here"), tags=tag_list)
-        key = self.reason.removeprefix(f"{self.kind} ").removesuffix(" already exists here")
-        known = N_("asset %(key)s already exists here"), N_("location %(key)s already exists here")
-        return fill(known[self.kind != "asset"], key=key)
+        return refill(self.reason, REASONS)
 
 
 _SELECT = """

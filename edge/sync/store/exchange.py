@@ -7,10 +7,11 @@ sign shows which id it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.sync.store.site_health import SiteHealth
+from edge.tracking.copies import StayColumns
 
 HUB = 0  # value of `peer` on a site; on a hub, `peer` is a site number
 
@@ -25,7 +26,11 @@ class Peer(NamedTuple):
 
 
 class AssetRecord(NamedTuple):
-    """An asset with its live tags as (tag_type, value). Times are in µs."""
+    """An asset with its live tags as (tag_type, value). Times are in µs.
+
+    These columns, in this order, are its line in version 1 of the protocol. `more` has the columns that are declared
+    later, by name; see `record_lines`.
+    """
 
     ref: int
     external_key: str
@@ -40,6 +45,7 @@ class AssetRecord(NamedTuple):
     deleted_at: int | None
     tags: Sequence[tuple[str, str]]
     home: str = ""  # name of its home, unless that is the sender
+    more: Mapping[str, Any] = {}
 
 
 class LocationRecord(NamedTuple):
@@ -56,6 +62,7 @@ class LocationRecord(NamedTuple):
     deleted_at: int | None
     tags: Sequence[tuple[str, str]]
     home: str = ""
+    more: Mapping[str, Any] = {}
 
 
 Record = AssetRecord | LocationRecord
@@ -102,6 +109,13 @@ class Stay(NamedTuple):
     quality: int
     rule: int  # reason; see edge.tracking.decision_rule.Rule
     rssi: int | None
+
+
+def stay_of(row: StayColumns, origins: dict[Origin, int]) -> Stay:
+    """Return a row of history as it is sent, with its origin's place in `origins`, which may grow."""
+    _, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person = row
+    origin = Origin(location, reader, port, person)
+    return Stay(at, seq, seen_for, origins.setdefault(origin, len(origins)), delay, quality, rule, rssi)
 
 
 class Patch(NamedTuple):

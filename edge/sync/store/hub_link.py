@@ -13,8 +13,9 @@ from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import Follower
 from edge.errors import Conflict, NotFound
-from edge.sync.store import change_feed, epochs, former_hubs
-from edge.sync.store.exchange import Cursor, HubState
+from edge.sync.store import change_feed, epochs
+from edge.sync.store.exchange import HUB, Cursor, HubState
+from edge.sync.store.refused_data import MOST_ASIDE
 from edge.tracking import copies
 
 EXACT_CHECKPOINTS = 1000  # newest checkpoints kept in full; older ones are thinned to one per hour
@@ -135,7 +136,7 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
             "former_epochs, acked_seq) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (actor.organization_id, *hub[:5], clock.now(), epochs.new_epoch(), former, change_log.newest()),
         )
-        if (horizon := former_hubs.return_to(actor.organization_id, hub.hub_id)) is not None:
+        if (horizon := _return_to(actor.organization_id, hub.hub_id)) is not None:
             update(horizon=horizon, verify_wanted=1)
         if not is_recovery:
             change_log.begin(Follower.SITE)
@@ -190,7 +191,7 @@ def end(actor: Actor) -> None:
             return
         change_feed.leave_sync()
         if target.hub_id:
-            former_hubs.remember(target.hub_id, target.horizon)
+            _remember(target.hub_id, target.horizon)
         for table in ("target", "checkpoint", "told"):
             execute(f"DELETE FROM {table}")
         for table in ("link", "mirror", "conflict", "set_aside"):
@@ -295,3 +296,56 @@ _THIN_OUT = """
     DELETE FROM checkpoint WHERE seq < (SELECT min(seq) FROM (SELECT seq FROM checkpoint ORDER BY seq DESC LIMIT ?))
       AND seq NOT IN (SELECT max(seq) FROM checkpoint GROUP BY at / ?)
 """
+
+
+MOST_HUBS = 10
+
+
+def _remember(hub_id: str, horizon: int) -> None:
+    """Keep which records are copies from the hub. Call before `mirror` is emptied."""
+    execute("DELETE FROM former_hub WHERE hub_id = ?", (hub_id,))
+    execute("INSERT INTO former_hub (hub_id, left_at, horizon) VALUES (?, ?, ?)", (hub_id, clock.now(), horizon))
+    execute(
+        "INSERT INTO former_link (hub_id, remote_id, local_id, created_at, home) "
+        "SELECT ?, remote_id, local_id, created_at, home FROM link JOIN mirror ON record_id = local_id "
+        "WHERE link.peer = ? AND mirror.peer = link.peer",
+        (hub_id, HUB),
+    )
+    execute(
+        "DELETE FROM former_hub WHERE hub_id NOT IN (SELECT hub_id FROM former_hub ORDER BY left_at DESC LIMIT ?)",
+        (MOST_HUBS,),
+    )
+
+
+def _return_to(organization_id: int, hub_id: str) -> int | None:
+    """Make the copies from this hub read-only again, and forget the hub. Returns the horizon; None for a new hub.
+
+    What was changed here meanwhile is listed as set aside, since the hub's version replaces it. If another organization
+    of this box left the hub, the copies are that one's, and nothing is done.
+    """
+    row = execute("SELECT left_at, horizon FROM former_hub WHERE hub_id = ?", (hub_id,)).fetchone()
+    if row is None or execute(_OF_ANOTHER, (hub_id, organization_id)).fetchone():
+        return None
+    left_at, horizon = row
+    for statement in _RETURN:
+        execute(statement, (hub_id, HUB))
+    execute(_CHANGED, (HUB, clock.now(), hub_id, left_at, MOST_ASIDE))
+    execute("DELETE FROM former_hub WHERE hub_id = ?", (hub_id,))
+    return int(horizon)
+
+
+_OF_ANOTHER = (
+    "SELECT 1 FROM former_link JOIN asset ON asset.id = local_id WHERE hub_id = ? AND organization_id <> ? LIMIT 1"
+)
+_RETURN = (
+    "INSERT OR IGNORE INTO link (peer, remote_id, local_id, created_at) SELECT ?2, remote_id, local_id, "
+    "former_link.created_at FROM former_link JOIN asset ON asset.id = local_id WHERE hub_id = ?1",
+    "INSERT OR IGNORE INTO mirror (record_id, peer, home) SELECT local_id, ?2, home FROM former_link "
+    "JOIN asset ON asset.id = local_id WHERE hub_id = ?1",
+)
+_CHANGED = (
+    "INSERT OR IGNORE INTO set_aside (peer, what, reason, since) SELECT ?1, 'change of asset ' || external_key, "
+    "'it was changed here while this box did not report; the version of ' || home || ' replaces it', ?2 "
+    "FROM former_link JOIN asset ON asset.id = local_id WHERE hub_id = ?3 AND updated_at > ?4 "
+    "ORDER BY updated_at DESC LIMIT ?5"
+)

@@ -26,6 +26,7 @@ from edge.sync.store import (
     site_quotas,
     sites,
 )
+from edge.sync.store.comparisons import FOREVER
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -39,7 +40,6 @@ from edge.sync.store.exchange import (
     TrackState,
 )
 from edge.sync.store.known_records import NotKnown
-from edge.sync.store.passage_digests import FOREVER
 from edge.texts import N_
 from edge.tracking import copies, history_engine
 from edge.tracking.stays import ScanSource, number_of

@@ -20,9 +20,10 @@ from edge.errors import Conflict, EdgeError
 from edge.records import assets, location_tree, locations, search
 from edge.records.external_keys import moment
 from edge.records.kept_elsewhere import home_of
-from edge.sync.store import change_feed, known_records, record_checks, record_copies, record_groups, same_records
+from edge.sync.store import change_feed, known_records, record_copies, record_groups, record_lines
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
-from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
+from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order
+from edge.sync.store.record_lines import of_stored, stored, table_of
 from edge.sync.store.refused_data import set_aside
 from edge.texts import N_
 from edge.tracking import stays
@@ -94,7 +95,7 @@ def retry_in_steps(peer: Peer, first: int = 0) -> Iterator[None]:
         "ORDER BY remote_id <> ?, random() LIMIT ?) ORDER BY since",
         (peer.no, first, MOST_RETRIED),
     ).fetchall():
-        record = (AssetRecord if kind == Kind.ASSET else LocationRecord)._make(json.loads(text))
+        record: Record = of_stored(AssetRecord if kind == Kind.ASSET else LocationRecord, text)
         if checked := _checked(peer, record, []):
             _take(peer, checked, [])
         yield
@@ -190,7 +191,7 @@ def keep_lost(peer: Peer, remote_ids: Iterable[int]) -> None:
 def _checked(peer: Peer, record: Record, aside: list[str]) -> Record | None:
     """Return the record by the rules of this box. An invalid one is set aside and changes nothing."""
     try:
-        return record_checks.checked(record, _key(peer, record), _tags_here(peer, record))
+        return record_lines.checked(record, _key(peer, record), _tags_here(peer, record))
     except EdgeError as error:
         _set_aside(peer, record, error, aside)
         return None
@@ -238,7 +239,7 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
     """Write the record without its conflicting part. Raises Conflict if it cannot be stored at all."""
     key = _key(peer, record)
     local = _known(peer, record)
-    if same := same_records.find(peer, record, key, local):
+    if same := known_records.find_same(peer, record, key, local):
         absorb(peer, record, local, same)
         if home_of(same) != peer.no:
             return None
@@ -311,7 +312,7 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
     if peer.no == HUB:
         execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (HUB, into))
         _set_home(peer, into, record)
-    elif record.ref > 0 and same_records.is_kept_for_others(into):
+    elif record.ref > 0 and known_records.is_kept_for_others(into):
         _set_home(peer, into, record)
         execute(_COPIES_IN_CONFLICT, (into,))  # copies of other sites no longer count
     execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
@@ -441,7 +442,7 @@ def _keep_conflict(peer: Peer, record: Record, conflict: _RecordConflict) -> Non
         "INSERT INTO conflict (peer, remote_id, kind, local_id, reason, record, since) VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET local_id = excluded.local_id, reason = excluded.reason, record = excluded.record "
         "WHERE (local_id, reason, record) IS NOT (excluded.local_id, excluded.reason, excluded.record)",
-        (peer.no, record.ref, _kind(record), conflict.local_id, conflict.reason, json.dumps(record), clock.now()),
+        (peer.no, record.ref, _kind(record), conflict.local_id, conflict.reason, stored(record), clock.now()),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from edge.database.change_log import Change, Kind
 from edge.database.connection import column, execute
 from edge.doors import passage_copies
+from edge.sync.store import record_lines
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -17,15 +18,15 @@ from edge.sync.store.exchange import (
     Needs,
     Origin,
     Patch,
+    Record,
     Stay,
     TrackState,
+    stay_of,
 )
-from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS, tag_pairs
+from edge.sync.store.record_lines import Naming
 from edge.tracking import copies
 from edge.tracking.antenna_names import FIRST_PORT
-from edge.tracking.copies import StayColumns
 
-Sent = TypeVar("Sent", AssetRecord, LocationRecord)
 TAG_BYTES = 200  # that a tag takes in an answer, besides its value
 
 
@@ -74,18 +75,19 @@ class Contents:
     def batch(self, until_seq: int) -> Batch:
         """Read the current state of all included rows and return it as a batch."""
         patches = sorted([*self._instant_patches(), *self._ranges])
+        self._chosen[Kind.READER].update(one.reader for one in self._origins if one.reader is not None)
+        self._chosen[Kind.PERSON].update(one.person for one in self._origins if one.person is not None)
         maybe_gone = self._chosen[Kind.TRACK] | self._asked | {patch.track for patch in self._ranges}
         states = copies.tracks_to_send(self._organization_id, self._tracks | self._asked, self._asked)
         tracks = [TrackState(*state) for state in states]
         known = {track.no for track in tracks}
         passages = passage_copies.passages_to_send(self._organization_id, self._chosen[Kind.PASSAGE])
         named = [track.asset for track in tracks if track.asset is not None] + [one.asset for one in passages]
-        chosen = self._organization_id, json.dumps(list(self._needed))
         return Batch(
             until_seq,
             self._horizon,
-            _records(AssetRecord, _SELECT_ASSETS, (json.dumps(list(self._chosen[Kind.ASSET])), *chosen)),
-            _records(LocationRecord, _SELECT_LOCATIONS, (json.dumps(list(self._chosen[Kind.LOCATION])), *chosen)),
+            self._records(AssetRecord, self._chosen[Kind.ASSET]),
+            self._records(LocationRecord, self._chosen[Kind.LOCATION]),
             _names("reader", self._organization_id, self._chosen[Kind.READER]),
             _names("person", self._organization_id, self._chosen[Kind.PERSON]),
             tracks,
@@ -98,6 +100,10 @@ class Contents:
             doors=passage_copies.doors_to_send(self._organization_id, {one.door for one in passages}),
             passages=passages,
         )
+
+    def _records(self, kind: type[Record], ids: Collection[int]) -> list[Any]:
+        values = json.dumps(list(ids)), self._organization_id, json.dumps(list(self._needed))
+        return list(record_lines.read(kind, _AT_SITE, _OWN_OR_NEEDED.format(record_lines.table_of(kind)), values))
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
         room = max(max_rows - self._rows, 1)
@@ -113,26 +119,16 @@ class Contents:
         self._tracks.add(track)
         self._rows += len(rows)
         if since <= until:
-            self._ranges.append(Patch(track, since, until, [self._stay(row) for row in rows]))
+            self._ranges.append(Patch(track, since, until, [stay_of(row, self._origins) for row in rows]))
 
     def _instant_patches(self) -> Iterable[Patch]:
         stays_by_instant: dict[tuple[int, int], list[Stay]] = {}
         for row in copies.stays_at(self._organization_id, self._instants):
-            stays_by_instant.setdefault((row[0], row[1]), []).append(self._stay(row))
+            stays_by_instant.setdefault((row[0], row[1]), []).append(stay_of(row, self._origins))
         for track, at in self._instants:
             stays = stays_by_instant.get((track, at), [])
             if stays or at >= self._horizon:  # retention may have dropped earlier rows
                 yield Patch(track, at, at, stays)
-
-    def _stay(self, row: StayColumns) -> Stay:
-        _, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person = row
-        origin = Origin(location, reader, port, person)
-        if reader is not None:
-            self._chosen[Kind.READER].add(reader)
-        if person is not None:
-            self._chosen[Kind.PERSON].add(person)
-        index = self._origins.setdefault(origin, len(self._origins))
-        return Stay(at, seq, seen_for, index, delay, quality, rule, rssi)
 
 
 _REF = "ifnull((SELECT -link.remote_id FROM link WHERE link.local_id = {0} AND link.peer = 0), {0})"
@@ -166,29 +162,12 @@ def due_tracks(organization_id: int, limit: int, max_new: int) -> DueTracks:
     return DueTracks([*new[:max_new], *unsure], seen, len(rows) < limit and len(new) <= max_new)
 
 
-_DATES = "r.created_at, r.updated_at, r.deleted_at"
 _HOME = "ifnull((SELECT home FROM mirror WHERE record_id = r.id), '')"
-_IS_OWN_OR_NEEDED = (
-    "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND (SELECT -remote_id FROM link "
-    "WHERE local_id = r.id AND peer = 0) NOT IN (SELECT value FROM json_each(?)))"
-)
-
-
-def _records(kind: type[Sent], sql: str, values: tuple[object, ...]) -> list[Sent]:
-    records: list[Sent] = []
-    for *columns, tags, home in execute(sql, values):
-        records.append(kind._make((*columns, tag_pairs(tags), home)))
-    return records
-
-
-_SELECT_ASSETS = (
-    f"SELECT {_REF.format('r.id')}, {ASSET_COLUMNS}, {_DATES}, {TAGS.format('asset')}, {_HOME} FROM asset r "
-    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
-)
-_SELECT_LOCATIONS = (
-    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, {LOCATION_COLUMNS}, {_DATES}, "
-    f"{TAGS.format('location')}, {_HOME} FROM location r "
-    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
+_AT_HUB, _AT_SITE = Naming(home=_HOME), Naming(_REF.format("r.id"), _REF.format("r.parent_id"), home=_HOME)
+_OWN_OR_NEEDED = (
+    "FROM {0} r WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND NOT EXISTS "
+    "(SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND (SELECT -remote_id FROM link "
+    "WHERE local_id = r.id AND peer = 0) NOT IN (SELECT value FROM json_each(?))) ORDER BY r.id"
 )
 
 
@@ -202,7 +181,7 @@ class ForSite(NamedTuple):
 def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
     """Return assets for a site, without those that are in conflict. For hubs."""
     ids_json = json.dumps(list(ids))
-    records = _records(AssetRecord, _SELECT_FOR_SITE, (ids_json, organization_id, site_no))
+    records = list(record_lines.read(AssetRecord, _AT_HUB, _FOR_SITE, (ids_json, organization_id, site_no)))
     yours = execute(
         "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id <> -local_id "
         "AND local_id IN (SELECT value FROM json_each(?)) ORDER BY local_id, remote_id",
@@ -258,9 +237,8 @@ def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int
     )
 
 
-_SELECT_FOR_SITE = (
-    f"SELECT r.id, {ASSET_COLUMNS}, {_DATES}, {TAGS.format('asset')}, {_HOME} FROM asset r "
-    "WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? "
+_FOR_SITE = (
+    "FROM asset r WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? "
     "AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = ?) "
     "AND NOT EXISTS (SELECT 1 FROM conflict JOIN link USING (peer, remote_id) WHERE link.local_id = r.id) ORDER BY r.id"
 )

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edge.database.connection import column, execute, execute_many, find_scalar
+from edge.database.change_log import Kind
+from edge.database.connection import column, execute, execute_many, find_scalar, insert
 from edge.database.ids import new_ids
 from edge.records import gs1, search, tagging
 from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, moment
 from edge.records.tags import NewTag, match_key
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
+from edge.sync.store.record_lines import of_stored, table_of
+from edge.validation.values import MAX_INT64
 
-# SQL for columns of a record `r`. Locations have their parent and key before, which each side names in its own way.
-ASSET_COLUMNS = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, r.valid_to"
-LOCATION_COLUMNS = "r.name, r.description, r.is_active, r.valid_from, r.valid_to"
-# SQL for the live tags of a record `r` as JSON, in order.
-TAGS = (
-    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
-    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
-)
-
-
-def table_of(record: Record) -> search.Kind:
-    return "asset" if isinstance(record, AssetRecord) else "location"
+ALL_IDS = (-MAX_INT64, MAX_INT64)
 
 
 def write(organization_id: int, local_id: int, record: Record, *, key: str, parent_id: int | None = None) -> None:
@@ -32,10 +24,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
 
     An equal record is not written, since each write is a change that travels to every site and back.
     """
-    if isinstance(record, AssetRecord):
-        is_changed = _write_asset(organization_id, local_id, record)
-    else:
-        is_changed = _write_location(organization_id, local_id, record, key, parent_id)
+    is_changed = _write_row(organization_id, local_id, record, key, parent_id)
     if _write_tags(organization_id, local_id, record) or is_changed:
         search.index_stored(table_of(record), [local_id])
 
@@ -81,11 +70,6 @@ def drop_tag(organization_id: int, record_id: int, tag_type: str, value: str) ->
     )
 
 
-def tag_pairs(text: str) -> list[tuple[str, str]]:
-    """Return tags (type, value) from JSON."""
-    return [(tag_type, value) for tag_type, value in json.loads(text)]
-
-
 def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
     """Return parents before children. Missing parents are known already or will be requested."""
     waiting = {record.ref: record for record in locations}
@@ -100,40 +84,21 @@ def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
     return ordered
 
 
-def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> bool:
+_KEYS = {"asset": ASSET_KEYS, "location": LOCATION_KEYS}
+_NOT_STORED = ("ref", "parent", "tags", "home", "more")  # in its row as they are at the peer
+
+
+def _write_row(organization_id: int, local_id: int, record: Record, key: str, parent_id: int | None) -> bool:
     """Write the row. Returns True if it differed."""
-    sql = (
-        "INSERT INTO asset (id, organization_id, key_number, external_key, name, description, is_active, metadata, "
-        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    )
-    number = key_number(ASSET_KEYS, record.external_key)
-    return execute(sql + _overwrite("metadata"), (local_id, organization_id, number, *record[1:11])).rowcount > 0
-
-
-def _write_location(
-    organization_id: int, local_id: int, record: LocationRecord, key: str, parent_id: int | None
-) -> bool:
-    """Write the row. Returns True if it differed."""
-    sql = (
-        "INSERT INTO location (id, organization_id, key_number, parent_id, external_key, name, description, is_active, "
-        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    )
-    values = (local_id, organization_id, key_number(LOCATION_KEYS, key), parent_id, key, *record[3:11])
-    return execute(sql + _overwrite("parent_id"), values).rowcount > 0
-
-
-_COLUMNS = (
-    *("key_number", "external_key", "name", "description", "is_active", "valid_from", "valid_to"),
-    *("created_at", "updated_at", "deleted_at"),
-)
-
-
-def _overwrite(column: str) -> str:
-    """Return the upsert clause for the common columns and one more."""
-    columns = (column, *_COLUMNS)
-    values = ", ".join(f"{name} = excluded.{name}" for name in columns)
-    differs = " OR ".join(f"{name} IS NOT excluded.{name}" for name in columns)
-    return f"ON CONFLICT (id) DO UPDATE SET {values} WHERE {differs}"
+    table = table_of(record)
+    values = {name: value for name, value in record._asdict().items() if name not in _NOT_STORED} | dict(record.more)
+    values |= {"external_key": key, "key_number": key_number(_KEYS[table], key)}
+    if isinstance(record, LocationRecord):
+        values["parent_id"] = parent_id
+    changed = ", ".join(f"{name} = excluded.{name}" for name in values)
+    differs = " OR ".join(f"{name} IS NOT excluded.{name}" for name in values)
+    rest = f"ON CONFLICT (id) DO UPDATE SET {changed} WHERE {differs}"
+    return insert(table, {"id": local_id, "organization_id": organization_id, **values}, rest).rowcount > 0
 
 
 def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
@@ -174,18 +139,16 @@ def live_copies(after: int, until: int | None) -> list[int]:
     )
 
 
-def originals_in_conflicts(peer: int, kind: int, refs: Sequence[int] | None = None) -> dict[int, Sequence[Any]]:
+def originals_in_conflicts(peer: int, kind: type[Record], span: tuple[int, int] = ALL_IDS) -> dict[int, Any]:
     """Return the original records in conflicts by the peer's ids, since their copies here are incomplete."""
-    rows = execute(f"SELECT remote_id, record {_IN_CONFLICT}", (peer, kind, None if refs is None else json.dumps(refs)))
-    return {ref: json.loads(record) for ref, record in rows}
+    rows = execute(f"SELECT remote_id, record {_IN_CONFLICT}", (peer, _KINDS[kind], *span))
+    return {ref: of_stored(kind, text) for ref, text in rows}
 
 
-def sizes_in_conflicts(peer: int, kind: int, refs: Sequence[int] | None = None) -> dict[int, int]:
+def sizes_in_conflicts(peer: int, kind: type[Record], span: tuple[int, int] = ALL_IDS) -> dict[int, int]:
     """Return the lengths of the original records in conflicts by the peer's ids."""
-    chosen = None if refs is None else json.dumps(refs)
-    return dict(execute(f"SELECT remote_id, length(record) {_IN_CONFLICT}", (peer, kind, chosen)).fetchall())
+    return dict(execute(f"SELECT remote_id, length(record) {_IN_CONFLICT}", (peer, _KINDS[kind], *span)).fetchall())
 
 
-_IN_CONFLICT = (
-    "FROM conflict WHERE peer = ?1 AND kind = ?2 AND (?3 IS NULL OR remote_id IN (SELECT value FROM json_each(?3)))"
-)
+_KINDS: Mapping[type[Record], Kind] = {AssetRecord: Kind.ASSET, LocationRecord: Kind.LOCATION}
+_IN_CONFLICT = "FROM conflict WHERE peer = ? AND kind = ? AND remote_id BETWEEN ? AND ?"

@@ -11,8 +11,8 @@ from itertools import groupby
 
 from edge.database.connection import execute
 from edge.database.sliced_writing import parts_of
-from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
-from edge.sync.store.record_copies import TAGS
+from edge.sync.store.exchange import HUB, LocationRecord, Peer, Record
+from edge.sync.store.record_lines import TAGS, table_of
 
 WINDOW = 500  # records; a site sends as many at once
 MOST_OF_GROUP = 50
@@ -74,7 +74,7 @@ def _claims(peer: Peer, record: Record) -> set[Claim]:
 
 def _held(peer: Peer, records: Sequence[Record]) -> dict[int, set[Claim]]:
     """Return the key and the tags of the live records here whose home is the peer, by its ids."""
-    table = "asset" if isinstance(records[0], AssetRecord) else "location"
+    table = table_of(records[0])
     rows = execute(
         f"SELECT remote_id, r.external_key, {TAGS.format(table)} FROM link "
         "JOIN mirror ON mirror.record_id = link.local_id AND mirror.peer = link.peer "

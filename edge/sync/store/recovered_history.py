@@ -20,7 +20,7 @@ from edge.database.triggers import Follower
 from edge.doors import passage_copies
 from edge.errors import Conflict, NotFound
 from edge.records.external_keys import moment
-from edge.sync.store import change_feed, hub_link, known_records, record_copies
+from edge.sync.store import change_feed, hub_link, known_records, record_copies, record_lines
 from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Peer, Record, TrackState
 from edge.sync.store.hub_link import HubAccess, Target
 from edge.sync.store.refused_data import set_aside
@@ -122,7 +122,7 @@ def finish(actor: Actor) -> None:
 
 
 def _take_record(organization_id: int, record: Record) -> None:
-    table = record_copies.table_of(record)
+    table = record_lines.table_of(record)
     row = execute(f"SELECT updated_at FROM {table} WHERE id = ?", (record.ref,)).fetchone()
     is_mirror = execute("SELECT 1 FROM mirror WHERE record_id = ?", (record.ref,)).fetchone()
     if is_mirror or (row and row[0] >= record.updated_at):

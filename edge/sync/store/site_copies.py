@@ -15,7 +15,7 @@ from edge.database.connection import execute
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.errors import Conflict
 from edge.memory_budget import MB
-from edge.sync.store import outgoing, record_copies
+from edge.sync.store import outgoing, record_copies, record_lines
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -26,8 +26,9 @@ from edge.sync.store.exchange import (
     Peer,
     Stay,
     TrackState,
+    stay_of,
 )
-from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS, tag_pairs
+from edge.sync.store.record_lines import BY_LINK
 from edge.tracking import returned_copies
 from edge.tracking.copies import StayColumns
 
@@ -51,15 +52,15 @@ class CopyPage(NamedTuple):
 
 def locations(peer: Peer) -> CopyPage:
     """Return all locations, with the names of readers, antennas and people. Raises Conflict if they are too large."""
-    records_here: list[LocationRecord] = []
-    size = sum(record_copies.sizes_in_conflicts(peer.no, Kind.LOCATION).values())
-    for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2, None)):
-        size += len(row[-1])
+    records: list[LocationRecord] = []
+    kept = record_copies.originals_in_conflicts(peer.no, LocationRecord)
+    size = sum(record_copies.sizes_in_conflicts(peer.no, LocationRecord).values())
+    here = f"{_OF_SITE.format('location')} ORDER BY 1", record_lines.of_site(peer.no, peer.code)
+    for record in record_lines.read(LocationRecord, BY_LINK[LocationRecord], *here):
+        size += len(json.dumps(record.tags))
         if size > MOST_OF_LOCATIONS:
             raise Conflict("the locations of this site have too many tags to be fetched")
-        records_here.append(_as_at_site(LocationRecord, row))
-    kept = record_copies.originals_in_conflicts(peer.no, Kind.LOCATION, [row.ref for row in records_here])
-    records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
+        records.append(kept.get(record.ref, record))
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
     return CopyPage(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
 
@@ -68,13 +69,10 @@ def assets(peer: Peer, after: int) -> CopyPage:
     """Return assets whose home is, or was, the site."""
     found = execute(_REFS, (peer.no, after, RECORDS)).fetchall()
     refs = [ref for _, ref in found[: _fitting(peer, found)]]
-    records_here = [
-        _as_at_site(AssetRecord, row)
-        for ref in refs
-        for row in execute(_ASSET.format("link.remote_id") + "AND link.remote_id = ?2", (peer.no, ref))
-    ]
-    kept = record_copies.originals_in_conflicts(peer.no, Kind.ASSET, refs)
-    records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
+    kept = record_copies.originals_in_conflicts(peer.no, AssetRecord, _span(refs))
+    chosen = f"{_OF_SITE.format('asset')} AND link.remote_id IN (SELECT value FROM json_each(:refs)) ORDER BY 1"
+    here = chosen, {"site_no": peer.no, "refs": json.dumps(refs)}
+    records = [kept.get(one.ref, one) for one in record_lines.read(AssetRecord, BY_LINK[AssetRecord], *here)]
     is_last = len(refs) == len(found) < RECORDS
     return CopyPage(_batch(assets=records), None if is_last else [refs[-1]])
 
@@ -85,7 +83,7 @@ def _fitting(peer: Peer, found: Sequence[tuple[int, int]]) -> int:
         return 0
     ids = [local_id for local_id, _ in found]
     most = outgoing.count_fitting(peer.organization_id, ids, MOST_OF_ASSETS, "asset")
-    sizes = record_copies.sizes_in_conflicts(peer.no, Kind.ASSET, [ref for _, ref in found])
+    sizes = record_copies.sizes_in_conflicts(peer.no, AssetRecord, _span([ref for _, ref in found]))
     totals = accumulate(sizes.get(ref, 0) for _, ref in found[:most])
     return max(1, sum(total <= MOST_OF_ASSETS for total in totals))
 
@@ -123,8 +121,8 @@ def passages(peer: Peer, after: int) -> CopyPage:
     return CopyPage(_batch(doors=doors, passages=sent), [sent[-1].no] if len(sent) == PASSAGES else None)
 
 
-def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
-    return kind(*row[:-1], tag_pairs(row[-1]))
+def _span(refs: Sequence[int]) -> tuple[int, int]:
+    return (refs[0], refs[-1]) if refs else (0, 0)
 
 
 def _names(site_no: int, kind: Kind) -> dict[int, str]:
@@ -144,9 +142,8 @@ def _antennas(site_no: int) -> list[AntennaName]:
 def _patches(rows: Sequence[StayColumns]) -> tuple[list[Origin], list[Patch]]:
     origins: dict[Origin, int] = {}
     stays: dict[int, list[Stay]] = {}
-    for track, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person in rows:
-        index = origins.setdefault(Origin(location, reader, port, person), len(origins))
-        stays.setdefault(track, []).append(Stay(at, seq, seen_for, index, delay, quality, rule, rssi))
+    for row in rows:
+        stays.setdefault(row[0], []).append(stay_of(row, origins))
     patches = [Patch(track, own[0].observed_at, own[-1].observed_at, own) for track, own in sorted(stays.items())]
     return list(origins), patches
 
@@ -158,20 +155,10 @@ def _batch(**fields: Any) -> Batch:
 
 # A record may have several ids at a site; always use the lowest.
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
-_ASSET = (
-    f"SELECT {{0}} AS ref, {ASSET_COLUMNS}, ifnull(link.created_at, r.created_at), r.updated_at, "
-    f"r.deleted_at, {TAGS.format('asset')} "
-    "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 "
-)
+_OF_SITE = "FROM link JOIN {0} r ON r.id = link.local_id WHERE link.peer = :site_no AND link.remote_id > 0"
 _REFS = (
     "SELECT local_id, min(remote_id) AS ref FROM link JOIN asset r ON r.id = local_id "
     "WHERE peer = ?1 AND remote_id > 0 GROUP BY local_id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
-)
-_LOCATIONS = (
-    f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), "
-    f"{LOCATION_COLUMNS}, r.created_at, r.updated_at, r.deleted_at, "
-    f"{TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
-    "WHERE link.peer = ?1 AND link.remote_id > 0 AND ifnull(link.remote_id = ?3, 1) ORDER BY link.remote_id"
 )
 # A passage whose number a restored site used again has a negative one; the hub alone keeps it.
 _PASSAGES = (
