@@ -27,8 +27,9 @@ class Kind(Generic[Row]):
 
     `select`: SQL up to its WHERE. `row` makes a row of the selected columns. `key`: column and attribute of its number.
     `live`: condition of rows that were not removed; with one, removed rows stay in the table with `deleted_at`.
-    `taken`: the error for a name that is in use, with `%(name)s`. `audited`: its name in the audit,
-    by default that of the table. `detail` returns the fields of a row for the audit.
+    `own`: condition of its rows in a table of several kinds. `taken`: the error for a name that is in use, with
+    `%(name)s`. `audited`: its name in the audit, by default that of the table. `detail` returns the fields of a row for
+    the audit.
     """
 
     table: str
@@ -38,6 +39,7 @@ class Kind(Generic[Row]):
     key: str = "no"
     order: str = "name COLLATE NOCASE"
     live: str = ALL
+    own: str = ALL
     taken: str = ""
     audited: str = ""
     detail: Callable[[Row], Mapping[str, Any]] = lambda _: {}
@@ -46,6 +48,11 @@ class Kind(Generic[Row]):
     def kind(self) -> str:
         """Its name in the audit."""
         return self.audited or self.table
+
+    @property
+    def numbered(self) -> str:
+        """SQL up to the number of one record."""
+        return f"{self.own} AND {self.key}"
 
     def get(self, organization_id: int, number: int | str) -> Row:
         """Return a record. Raises NotFound."""
@@ -61,12 +68,14 @@ class Kind(Generic[Row]):
 
     def where(self, condition: str, *bound: object, order: str = "") -> list[Row]:
         """Return the records that meet a condition, of all organizations unless the condition names one."""
-        found = execute(f"{self.select} WHERE ({condition}) AND {self.live} ORDER BY {order or self.order}", bound)
+        found = execute(
+            f"{self.select} WHERE ({condition}) AND {self.own} AND {self.live} ORDER BY {order or self.order}", bound
+        )
         return [self.row(one) for one in found.fetchall()]
 
     def check_name(self, organization_id: int, name: str, number: int | str | None = None) -> None:
         """Raise Conflict if another record has this name; case does not count."""
-        same = f"organization_id = ? AND name = ? COLLATE NOCASE AND {self.key} IS NOT ? AND {self.live}"
+        same = f"organization_id = ? AND name = ? COLLATE NOCASE AND {self.key} IS NOT ? AND {self.own} AND {self.live}"
         if execute(f"SELECT 1 FROM {self.table} WHERE {same}", (organization_id, name, number)).fetchone():
             raise Conflict(fill(self.taken, name=name))
 
@@ -95,7 +104,7 @@ class Kind(Generic[Row]):
             before = self.get(actor.organization_id, number)
             if self.taken and "name" in columns:
                 self.check_name(actor.organization_id, str(columns["name"]), number)
-            update(self.table, number, columns, self.key)
+            update(self.table, number, columns, self.numbered)
             row = self.get(actor.organization_id, number)
             differences = changed(self.detail(before), self.detail(row)) | differences
             act.note_changes(f"{self.kind}.changed", self.subject(row), differences)
@@ -105,7 +114,7 @@ class Kind(Generic[Row]):
         """Set columns for an action such as `disabled`, and note it. Returns the record before. Raises NotFound."""
         with acting(actor) as act:
             row = self.get(actor.organization_id, number)
-            update(self.table, number, columns, self.key)
+            update(self.table, number, columns, self.numbered)
             act.note(f"{self.kind}.{participle}", self.subject(row))
         return row
 
@@ -115,7 +124,7 @@ class Kind(Generic[Row]):
             return self.mark(actor, number, participle, {"deleted_at": clock.now()})
         with acting(actor) as act:
             row = self.get(actor.organization_id, number)
-            execute(f"DELETE FROM {self.table} WHERE {self.key} = ?", (number,))
+            execute(f"DELETE FROM {self.table} WHERE {self.numbered} = ?", (number,))
             act.note(f"{self.kind}.{participle}", self.subject(row))
         return row
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -24,19 +24,19 @@ from edge.commands.context import (
 )
 from edge.errors import Unavailable
 from edge.events import destinations, detection, validation
-from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
+from edge.events.destinations import EPCIS_KINDS, BodyFormat, DestinationKind, NewDestination, event_kinds
+from edge.events.family import Destination, last_test
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
 from edge.people import secrets
 from edge.people.secrets import new_webhook_secret
 from edge.rules.channels import channels, outbox
-from edge.rules.channels.channels import Channel, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.channels.kinds import KINDS as CHANNEL_KINDS
 from edge.rules.channels.kinds.email.mail_settings import Security
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.forms import Form
 from edge.rules.outputs.output_state import TEST_SECONDS
-from edge.rules.outputs.outputs import Output
 from edge.validation import values
 
 _ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")
@@ -45,8 +45,12 @@ _LOCATION = click.option("--location", help="Key of a location: only events ther
 
 
 class Texts(NamedTuple):
-    """Texts of the common commands: help of `test` and `disable`, the question of `remove`, the result of `enable`."""
+    """Texts of the common commands: help of `list`, what it says without any, help of `test` and `disable`, the
+    question of `remove`, the result of `enable`.
+    """
 
+    list: str
+    none: str
     test: str
     disable: str
     remove: str
@@ -57,11 +61,28 @@ class Texts(NamedTuple):
 Tried = Callable[[Any, int], tuple[bool, str] | None]
 
 
-def add_commands(group: click.Group, store: Any, tried: Tried, wait: int, texts: Texts) -> None:
-    """Add the commands that all of them have: to test, enable, disable and remove one by its name. `store`: the module
-    of its rows; `wait`: seconds for a test.
+def add_commands(
+    group: click.Group,
+    store: Any,
+    tried: Tried,
+    wait: int,
+    texts: Texts,
+    cells: Mapping[str, str | Callable[[Destination], object]],
+) -> None:
+    """Add the commands that all of them have: to list them, and to test, enable, disable and remove one by its name.
+
+    `store`: the module of its rows; `wait`: seconds for a test; `cells`: columns of the list, by field or function.
     """
     noun = store.KIND.noun.removeprefix("event ")
+
+    @reads("list", group, help=texts.list)
+    def list_rows(organization_id: int) -> None:
+        rows = store.KIND.list_of(organization_id)
+        if not rows:
+            click.echo(texts.none)
+            return
+        found = [[getattr(row, one) if isinstance(one, str) else one(row) for one in cells.values()] for row in rows]
+        print_table(["NAME", *cells], [(row.name, *values) for row, values in zip(rows, found, strict=True)])
 
     def find(organization_id: int, name: str) -> Any:
         return named(store.KIND.list_of(organization_id), name, noun, str(group.name))
@@ -153,21 +174,6 @@ def add_mqtt(actor: Actor, name: str, url: str, topic: str, has_password: bool, 
     click.echo(f"Added {row.name}. Try it: edge events test {quoted(row.name)}")
 
 
-@reads("list", events)
-def list_destinations(organization_id: int) -> None:
-    """List the destinations with their event kinds and the state of delivery."""
-    rows = destinations.list_destinations(organization_id)
-    if not rows:
-        click.echo("There are no destinations. Add one: edge events add-webhook NAME URL")
-        return
-    head = ["NAME", "KIND", "TO", "EVENTS", "STATE", "DELIVERED", "WAITING", "LOST"]
-    waiting = destinations.count_waiting
-    table = [
-        (row.name, row.kind, row.url, _chosen(row), _state(row), row.delivered, waiting(row), row.lost) for row in rows
-    ]
-    print_table(head, table)
-
-
 @reads("show", events)
 @click.argument("name")
 def show(organization_id: int, name: str) -> None:
@@ -185,9 +191,9 @@ def show(organization_id: int, name: str) -> None:
 def new_secret(actor: Actor, name: str) -> None:
     """Give a webhook another secret, or a broker another password. The old one stops working at once."""
     row = _destination(actor.organization_id, name)
-    secret = new_webhook_secret() if row.kind is DestinationKind.WEBHOOK else ask_password()
+    secret = new_webhook_secret() if row.kind == DestinationKind.WEBHOOK else ask_password()
     destinations.change_secret(actor, row.no, secrets.seal(secret))
-    if row.kind is DestinationKind.WEBHOOK:
+    if row.kind == DestinationKind.WEBHOOK:
         click.echo(secret)
 
 
@@ -205,21 +211,19 @@ def _destination(organization_id: int, name: str) -> Destination:
     return named(destinations.list_destinations(organization_id), name, "destination", "events")
 
 
-def _state(row: Destination | Channel | Output, working: str = "ok") -> str:
+def _state(row: Destination, working: str = "ok") -> str:
     if row.disabled_at:
-        reason = getattr(row, "disabled_reason", "")
-        return f"disabled: {reason}" if reason else "disabled"
+        return f"disabled: {row.disabled_reason}" if row.disabled_reason else "disabled"
     return f"failing: {row.last_error}" if row.last_error else working
 
 
 def _chosen(row: Destination) -> str:
-    return "all" if set(row.event_kinds) == set(KINDS) else " ".join(row.event_kinds)
+    return "all" if set(event_kinds(row)) == set(KINDS) else " ".join(event_kinds(row))
 
 
-def _tried_event(row: Destination, began: int) -> tuple[bool, str] | None:
-    attempts = destinations.list_attempts(row.organization_id, row.no, 5)
-    one = next((one for one in attempts if one.event_kind == "test" and one.at >= began), None)
-    if one is None:
+def _tried(row: Destination, began: int) -> tuple[bool, str] | None:
+    one = last_test(row)
+    if one is None or one.at < began:
         return None
     said = f"accepted it in {one.milliseconds} ms" if one.is_delivered else "did not accept it"
     return one.is_delivered, f"{row.name} {said}: {one.detail}"
@@ -228,35 +232,31 @@ def _tried_event(row: Destination, began: int) -> tuple[bool, str] | None:
 add_commands(
     events,
     destinations,
-    _tried_event,
+    _tried,
     30,
     Texts(
+        "List the destinations with their event kinds and the state of delivery.",
+        "There are no destinations. Add one: edge events add-webhook NAME URL",
         "Have the service send a test event, before anything else that waits, and print the result.",
         "Stop sending to a destination for now.",
         "Undelivered events are discarded.",
         "Resumes within seconds with the events still in the log.",
     ),
+    {
+        "KIND": "kind",
+        "TO": "url",
+        "EVENTS": _chosen,
+        "STATE": _state,
+        "DELIVERED": "delivered",
+        "WAITING": destinations.count_waiting,
+        "LOST": "lost",
+    },
 )
 
 
 @click.group("channel")
 def channel() -> None:
     """Notify people of alerts, for example by email."""
-
-
-@reads("list", channel)
-def list_channels(organization_id: int) -> None:
-    """List the channels with the state of delivery."""
-    rows = channels.list_channels(organization_id)
-    if not rows:
-        click.echo(
-            "There are no channels. Add one: edge channel add-email NAME --server HOST --sender ADDRESS --to ADDRESS"
-        )
-        return
-    head = ["NAME", "KIND", "STATE", "SENT", "WAITING", "LOST"]
-    print_table(
-        head, [(row.name, row.kind, _state(row), row.sent, outbox.count_waiting(row.no), row.lost) for row in rows]
-    )
 
 
 @writes("add-email", channel)
@@ -289,42 +289,25 @@ def add_email(actor: Actor, name: str, server: str, recipients: tuple[str, ...],
     click.echo(f"Added {title}. Try it: edge channel test {quoted(title)}")
 
 
-def _tried_channel(row: Channel, _began: int) -> tuple[bool, str] | None:
-    if row.is_test_requested:
-        return None
-    said = f"worked in {row.test_ms} ms" if row.is_test_ok else "failed"
-    return bool(row.is_test_ok), f"{row.name} {said}: {row.test_result}"
-
-
 add_commands(
     channel,
     channels,
-    _tried_channel,
+    _tried,
     40,
     Texts(
+        "List the channels with the state of delivery.",
+        "There are no channels. Add one: edge channel add-email NAME --server HOST --sender ADDRESS --to ADDRESS",
         "Have the service send a test message at once, and print the result.",
         "Stop sending for now. Alerts in the meantime are not sent later.",
         "Waiting messages are discarded.",
     ),
+    {"KIND": "kind", "STATE": _state, "SENT": "delivered", "WAITING": outbox.count_waiting, "LOST": "lost"},
 )
 
 
 @click.group("output")
 def output() -> None:
     """Switch lamps, horns and gates over MQTT by alerts."""
-
-
-@reads("list", output)
-def list_outputs(organization_id: int) -> None:
-    """List the outputs with their state."""
-    rows = outputs.list_outputs(organization_id)
-    if not rows:
-        click.echo("There are no outputs. Add one: edge output add NAME --form shelly --device TOPIC_PREFIX")
-        return
-    print_table(
-        ["NAME", "DEVICE", "TOPIC", "STATE"],
-        [(row.name, row.form, row.topic, _state(row, "on" if row.is_on else "off")) for row in rows],
-    )
 
 
 @writes("add", output)
@@ -358,8 +341,8 @@ def account(setup: Setup, actor: Actor, name: str) -> None:
     click.echo(f"may read {row.topic} only, and publish nothing")
 
 
-def _tried_output(row: Output, _began: int) -> tuple[bool, str] | None:
-    if row.is_on and row.switched_at and row.switched_at >= (row.tested_at or 0):
+def _tried_output(row: Destination, _began: int) -> tuple[bool, str] | None:
+    if row.is_on and row.last_success_at and row.last_success_at >= (row.tested_at or 0):
         return True, f"The broker took the command. {row.name} switches off after {TEST_SECONDS} s."
     return (False, f"{row.name} failed: {row.last_error}") if row.last_error else None
 
@@ -370,8 +353,11 @@ add_commands(
     _tried_output,
     10,
     Texts(
+        "List the outputs with their state.",
+        "There are no outputs. Add one: edge output add NAME --form shelly --device TOPIC_PREFIX",
         "Have the service switch an output on for 3 seconds, and print whether the broker took the command.",
         "Switch an output off until it is enabled.",
         "It is switched off, and rules no longer switch it.",
     ),
+    {"DEVICE": "kind", "TOPIC": "topic", "STATE": lambda row: _state(row, "on" if row.is_on else "off")},
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,13 +98,15 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
     required, allowed = migrate.known_schema(number)
     present = migrate.schema_of(connection)
     for item in present:
-        if item.kind in ("trigger", "view"):
-            connection.execute(f'DROP {item.kind} "{item.name}"')
+        if item.kind == "trigger":
+            connection.execute(f'DROP TRIGGER "{item.name}"')
         elif item.kind == "index" and item not in required:
             connection.execute(f'DROP INDEX "{item.name}"')
     waiting, former = _former_log(connection, number, {item.name for item in required})
-    dropped = dict(_drop_tables(connection, present, {item.name for item in allowed}))
-    dropped |= _leave_out_values(connection, number)
+    dropped = _leave_out_values(connection, number)
+    kinds = {item.name: item.kind for item in required if item.kind in ("table", "view")}
+    dropped |= _put_views_aside(connection, present, kinds)
+    dropped |= _drop_tables(connection, present, {item.name for item in allowed})
     _unpack_reads(connection, number)
     for item in sorted(required - present):
         if item.kind == "table" and (item.name in waiting or item.name in _COMPUTED):
@@ -113,8 +115,9 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
             connection.executemany(f"INSERT INTO {item.name} VALUES ({marks})", waiting.get(item.name, ()))
         elif item.kind == "table":
             _rebuild(connection, item)
-            if connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
-                raise SetupError(f"Records of {item.name} refer to records that only a newer release has")
+    for item in required - present:
+        if item.kind == "table" and connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
+            raise SetupError(f"Records of {item.name} refer to records that only a newer release has")
     _create(connection, required | (present & allowed))
     for statement in former:
         connection.execute(statement)
@@ -164,6 +167,32 @@ _WAITING = {
 }
 
 
+# Former tables, which are views now, and the table that continues their numbers; then the tables that have their rows.
+_FORMER_TABLES = {
+    **dict.fromkeys(("event_destination", "channel", "output"), "destination"),
+    "channel_message": "message",
+    **dict.fromkeys(("event_retry", "event_attempt", "channel_file"), ""),
+}
+_SUCCESSORS = ("destination", "destination_retry", "destination_attempt", "message", "message_file")
+
+
+def _put_views_aside(
+    connection: sqlite3.Connection, present: set[SchemaObject], required: Mapping[str, str]
+) -> Iterator[tuple[str, int]]:
+    """Put the rows of former tables aside for `_rebuild`. Yields the number of those that have no table."""
+    for item in present:
+        if item.kind != "view":
+            continue
+        aside = f"{_ASIDE}{item.name}"
+        if required.get(item.name) == "table":
+            connection.execute(f'CREATE TABLE "{aside}" AS SELECT * FROM "{item.name}"')
+            numbers = "INSERT INTO sqlite_sequence SELECT ?, seq FROM sqlite_sequence WHERE name = ?"
+            connection.execute(numbers, (aside, _FORMER_TABLES[item.name]))
+        elif item.name in _FORMER_TABLES and item.name not in required:
+            yield item.name, _count(connection, item.name)
+        connection.execute(f'DROP VIEW "{item.name}"')
+
+
 def _drop_tables(
     connection: sqlite3.Connection, present: set[SchemaObject], kept: set[str]
 ) -> Iterator[tuple[str, int]]:
@@ -172,7 +201,8 @@ def _drop_tables(
         if item.kind == "table" and item.name not in kept:
             exists = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (item.name,)).fetchone()
             if exists:
-                yield item.name, _count(connection, item.name)
+                if item.name not in _SUCCESSORS:
+                    yield item.name, _count(connection, item.name)
                 connection.execute(f'DROP TABLE "{item.name}"')
 
 
@@ -197,9 +227,10 @@ def _unpack_reads(connection: sqlite3.Connection, number: int) -> None:
 def _rebuild(connection: sqlite3.Connection, required: SchemaObject) -> None:
     """Give a table its earlier columns."""
     name, aside = required.name, f"{_ASIDE}{required.name}"
-    if "VIRTUAL" in required.sql or not _columns(connection, name):
-        raise SetupError(f"Table {name} was removed or replaced by a newer release")
-    connection.execute(f'ALTER TABLE "{name}" RENAME TO "{aside}"')
+    if not _columns(connection, aside):
+        if "VIRTUAL" in required.sql or not _columns(connection, name):
+            raise SetupError(f"Table {name} was removed or replaced by a newer release")
+        connection.execute(f'ALTER TABLE "{name}" RENAME TO "{aside}"')
     connection.execute(required.sql)
     newer = _columns(connection, aside)
     lost = [column for column in _columns(connection, name) if column not in newer]

@@ -24,8 +24,9 @@ from edge.epcis.documents import query_document
 from edge.epcis.names import Names
 from edge.epcis.sources import Found
 from edge.events import log
-from edge.events.destinations import EPCIS_MOVES, Destination
+from edge.events.destinations import EPCIS_MOVES, event_kinds
 from edge.events.detection import Locations
+from edge.events.family import Destination
 from edge.events.log import Event, EventKind, NewEvent
 from edge.tracking import tracked_people
 from edge.validation import json_text
@@ -62,7 +63,7 @@ def _people_hidden(organization_id: int) -> Iterator[None]:
 
 def _chosen(destination: Destination, found: Sequence[Found]) -> list[Found]:
     """Return the events of the kinds and the location that the destination has chosen."""
-    kinds, place = set(destination.event_kinds), destination.location_id
+    kinds, place = set(event_kinds(destination)), destination.settings["location_id"]
     found = [
         one for one in found if (EventKind.ASSET_PASSED in kinds if one.door_id else not kinds.isdisjoint(EPCIS_MOVES))
     ]
@@ -127,5 +128,6 @@ def _location(one: changes.Changed, inside: Mapping[int, int | None]) -> int | N
 _OF_DOORS = (4, 5)
 _OWNERS = """
     SELECT a.id, a.organization_id FROM asset a WHERE a.id IN (SELECT value FROM json_each(?)) AND EXISTS (
-        SELECT 1 FROM event_destination d WHERE d.organization_id = a.organization_id AND d.body_format = 'epcis')
+        SELECT 1 FROM destination d WHERE d.organization_id = a.organization_id AND d.family = 'event_destination'
+        AND d.settings ->> 'body_format' = 'epcis')
 """

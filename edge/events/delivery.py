@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from edge import clock
 from edge.errors import HistoryUnavailable
 from edge.events import log, progress, retry_schedule
-from edge.events.destinations import Destination
+from edge.events.destinations import event_filter
+from edge.events.family import Destination
 from edge.events.log import Event
 from edge.events.progress import Attempt, Progress, Retry
 
@@ -46,8 +47,8 @@ class Round:
         self._sender = sender
         self._stopping = stopping
         self._is_note_due = is_note_due
-        self.seq = row.seq
-        self._set_aside = {retry.seq: retry for retry in progress.retries_of(row.no)}
+        self.seq = row.position
+        self._set_aside = {retry.seq: retry for retry in progress.retries_of(row.id)}
         self._attempts: list[Attempt] = []
         self._failures = row.failures
         self._failing_since = row.failing_since
@@ -68,7 +69,7 @@ class Round:
             self._retry_set_aside()
             has_more = has_more and self._send_new()
         if self._is_noteworthy():
-            progress.record_progress(self._row.no, self._progress())
+            progress.record_progress(self._row.id, self._progress())
         return has_more and not self._is_over
 
     def _count_dropped(self) -> None:
@@ -152,7 +153,7 @@ class Round:
 
         The round is over if the history is needed for it and cannot be read.
         """
-        kind = self._row.event_filter.kind_of(event)
+        kind = event_filter(self._row).kind_of(event)
         try:
             body = self._make_body(self._row, event, kind) if kind else None
         except HistoryUnavailable as error:
@@ -232,7 +233,9 @@ class Round:
 
     def _is_noteworthy(self) -> bool:
         """Return True if progress is worth a commit. Skipping filtered events again is cheaper than recording them."""
-        return bool(self._attempts or self._lost or self._is_over or (self._is_note_due and self.seq > self._row.seq))
+        return bool(
+            self._attempts or self._lost or self._is_over or (self._is_note_due and self.seq > self._row.position)
+        )
 
     def _progress(self) -> Progress:
         return Progress(

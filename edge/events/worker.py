@@ -25,8 +25,9 @@ from edge.events import log as events
 from edge.events.checked_connection import trust
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
 from edge.events.delivery_threads import DeliveryThreads, Turn
-from edge.events.destinations import BodyFormat, Destination, DestinationKind
+from edge.events.destinations import DestinationKind, is_epcis
 from edge.events.detection import Silence
+from edge.events.family import Destination
 from edge.events.log import Event
 from edge.events.mqtt import Broker
 from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
@@ -125,7 +126,7 @@ class EventsWorker:
 
     def _look(self) -> float:
         """Run all due tasks once. Returns the seconds until the next round."""
-        rows = destinations.enabled()
+        rows = destinations.KIND.enabled()
         self._every("trim", TRIM_SECONDS, self._trim)
         self._every("messages", MESSAGES_SECONDS, self._offer_messages)
         is_followed = self._is_followed()
@@ -142,7 +143,7 @@ class EventsWorker:
         self._close_removed({row.no for row in rows})
         newest, retries, now = events.newest(), progress.retries_due(), clock.now()
         for row in rows:
-            if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
+            if row.kind != DestinationKind.STREAM and self._is_due(row, newest, retries, now):
                 self._threads.offer(Turn(row.organization_id, row.no, row.name, partial(self._deliver, row)))
         return FOLLOWED_SECONDS if is_followed else LOOK_SECONDS
 
@@ -154,7 +155,7 @@ class EventsWorker:
         if not detection.is_running():
             return
         with writing():
-            if destinations.enabled():  # added since the last look
+            if destinations.KIND.enabled():  # added since the last look
                 return
             detection.stop()
         self._make_epcis(())
@@ -195,7 +196,7 @@ class EventsWorker:
 
     def _make_epcis(self, rows: Sequence[Destination]) -> None:
         if self._epcis is not None:
-            is_needed = any(row.body_format is BodyFormat.EPCIS for row in rows)
+            is_needed = any(is_epcis(row) for row in rows)
             for _ in range(EPCIS_ROUNDS):  # rules and other organizations wait for this
                 if not self._epcis.log_changes(is_needed=is_needed) or self._stopping.is_set():
                     return
@@ -215,38 +216,38 @@ class EventsWorker:
                 self._passed.pop(no, None)
 
     def _is_due(self, row: Destination, newest: int, retries: set[int], now: int) -> bool:
-        if row.is_test_requested:
+        if row.tested_at is not None:
             return True
-        seq = max(row.seq, self._passed[row.no].seq if row.no in self._passed else 0)
-        return progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
+        seq = max(row.position, self._passed[row.no].seq if row.no in self._passed else 0)
+        return progress.is_due(row.next_try_at, now) and (newest > seq or row.id in retries)
 
     def _deliver(self, queued: Destination) -> bool:
         """Deliver for about one second. Returns True if the destination needs another turn."""
-        row = destinations.find_enabled(queued.no)  # it may have been queued before its last delivery was recorded
+        row = destinations.KIND.find_enabled(queued.no)  # it may have been queued before its last delivery was recorded
         if row is None:
             return False
         sender = self._sender(row)
-        if row.is_test_requested:
+        if row.tested_at is not None:
             _, attempt = attempt_to_send(sender, self._test_message(row))
-            progress.record_test(row.no, attempt)
+            progress.record_test(row.id, attempt)
             return False
-        passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
+        passed = self._passed.get(row.no, _Passed(row.position, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS
-        row_now = row._replace(seq=max(row.seq, passed.seq))
+        row_now = row._replace(position=max(row.position, passed.seq))
         one = Round(row_now, sender, self._stopping, self._make_body, is_note_due=is_note_due)
         has_more = one.run()
         self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
         return has_more
 
     def _make_body(self, row: Destination, event: Event, kind: str) -> bytes | None:
-        if row.body_format is BodyFormat.EPCIS:
+        if is_epcis(row):
             return self._epcis.body(row, event) if self._epcis else None
         return events.body(event, kind)
 
     def _test_message(self, row: Destination) -> Message:
         event_id = f"evt_test_{secrets.token_hex(8)}"
         event_json = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
-        body = self._epcis.body(row, None) if self._epcis and row.body_format is BodyFormat.EPCIS else None
+        body = self._epcis.body(row, None) if self._epcis and is_epcis(row) else None
         return Message(event_id, "test", {}, body or json_text.encode(event_json))
 
     def _sender(self, row: Destination) -> Sender[Message]:
@@ -266,7 +267,7 @@ class EventsWorker:
             secret = unseal(row.secret)
         except SetupError as error:
             return _Unusable(str(error))
-        if row.kind is DestinationKind.WEBHOOK:
+        if row.kind == DestinationKind.WEBHOOK:
             return Webhook(row.url, secret, row.network, self._tls)
         client_id = f"edge-events-{fingerprint()}-{row.no}"
         return Broker(row.url, secret, row.topic, row.network, self._tls, client_id)

@@ -152,20 +152,18 @@ _OUTPUTS: Gauges = {
     "failing": ("1 while it cannot be switched", _is_failing),
 }
 _CHANNELS: Gauges = {
-    "sent": ("Messages a channel accepted", _of("sent")),
-    "waiting": ("Messages not sent yet", lambda row: outbox.count_waiting(row.no)),
+    "sent": ("Messages a channel accepted", _of("delivered")),
+    "waiting": ("Messages not sent yet", outbox.count_waiting),
     "lost": ("Messages given up", _of("lost")),
     "failing": ("1 while attempts fail", _is_failing),
 }
 
 
 def _deliveries() -> Iterable[Metric]:
-    to_urls = (row for row in destinations.all_destinations() if row.url)
+    to_urls = (row for row in destinations.KIND.all() if row.url)
     yield from _families("edge_events_", ["destination", "name", "organization"], _EVENTS, _named(to_urls))
-    yield from _families(
-        "edge_channel_", ["channel", "name", "organization"], _CHANNELS, _named(channels.all_channels())
-    )
-    yield from _families("edge_output_", ["output", "name", "organization"], _OUTPUTS, _named(outputs.all_outputs()))
+    yield from _families("edge_channel_", ["channel", "name", "organization"], _CHANNELS, _named(channels.KIND.all()))
+    yield from _families("edge_output_", ["output", "name", "organization"], _OUTPUTS, _named(outputs.KIND.all()))
 
 
 def _batteries() -> Iterable[Metric]:

@@ -8,7 +8,8 @@ from flask import render_template, request
 
 from edge.errors import Invalid
 from edge.events import destinations, detection, validation
-from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
+from edge.events.destinations import EPCIS_KINDS, BodyFormat, DestinationKind, NewDestination
+from edge.events.family import Destination
 from edge.events.log import KINDS, EventKind, Filter
 from edge.outbound import Network
 from edge.pages.actions import add_actions
@@ -46,7 +47,7 @@ def list_event_destinations() -> str:
     names = location_board.names(organization_id)
     return render_template(
         "events/destinations.html",
-        rows=[(row, destinations.count_waiting(row), names.get(row.location_id or 0)) for row in rows],
+        rows=[(row, destinations.count_waiting(row), names.get(row.settings["location_id"] or 0)) for row in rows],
         all_kinds=len(KINDS),
     )
 
@@ -80,7 +81,7 @@ def event_destination(no: int) -> str:
         "events/destination.html",
         row=row,
         waiting=destinations.count_waiting(row),
-        location_name=names.get(row.location_id or 0),
+        location_name=names.get(row.settings["location_id"] or 0),
         attempts=destinations.list_attempts(organization_id, no),
         titles=KIND_TITLES,
     )
@@ -93,7 +94,7 @@ add_actions(PATH, "destination", destinations)
 def new_event_secret(no: int) -> Answer:
     """Generate a new secret for a webhook, or save the entered password for a broker."""
     row = destinations.get(current_session().organization_id, no)
-    is_webhook = row.kind is DestinationKind.WEBHOOK
+    is_webhook = row.kind == DestinationKind.WEBHOOK
     secret = new_webhook_secret() if is_webhook else _password(request.form)
     destinations.change_secret(actor(), no, secrets.seal(secret))
     return _secret_page(row, secret) if is_webhook else done(f"{PATH}/{no}", "changed")

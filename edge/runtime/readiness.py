@@ -171,16 +171,18 @@ def check_history() -> Check:
     return Check("history", not reason, reason or N_("PostgreSQL can be used"))
 
 
-def check_events(worker: EventsWorker) -> Check:
-    """Fail if a thread has ended, or a receiver fails, which is not fatal: events are queued."""
-    trouble = worker.trouble() or _of_organizations(destinations.troubles())
-    return Check("events", not trouble, trouble or N_("all destinations accept events, or there are none"))
+def check_destinations(name: str, worker: EventsWorker | OutputsWorker | None = None) -> Check:
+    """Fail if a thread has ended, or a destination of a family has failed for some time; what is sent waits."""
+    family, fine = _FAMILIES[name]
+    trouble = (worker.trouble() if worker else "") or _of_organizations(family.troubles())
+    return Check(name, not trouble, trouble or fine)
 
 
-def check_channels() -> Check:
-    """Fail if a channel has failed for an hour; its messages wait meanwhile."""
-    trouble = _of_organizations(channels.troubles())
-    return Check("channels", not trouble, trouble or N_("all channels send, or there are none"))
+_FAMILIES = {
+    "events": (destinations.KIND, N_("all destinations accept events, or there are none")),
+    "channels": (channels.KIND, N_("all channels send, or there are none")),
+    "outputs": (outputs.KIND, N_("all outputs can be switched, or there are none")),
+}
 
 
 def check_partners() -> Check:
@@ -188,12 +190,6 @@ def check_partners() -> Check:
     conversations.close_marks()
     waits = [fill(WAITS, partner=partner, seconds=left) for partner, left in sorted(conversations.waiting().items())]
     return Check("partners", not waits, _of_organizations(waits) or N_("edge connects to all of them"))
-
-
-def check_outputs(worker: OutputsWorker) -> Check:
-    """Fail if an output could not be switched for a minute."""
-    trouble = worker.trouble() or _of_organizations(outputs.troubles())
-    return Check("outputs", not trouble, trouble or N_("all outputs can be switched, or there are none"))
 
 
 def check_upstream(worker: UpstreamStandby) -> Check:

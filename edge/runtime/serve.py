@@ -142,7 +142,7 @@ def running(config: Config) -> Iterator[str]:
             health.register(readiness.check_history, is_vital=False)
 
         subscriber = _start_ingest(live, health, stack)
-        health.register(readiness.check_channels, is_vital=False)
+        health.register(lambda: readiness.check_destinations("channels"), is_vital=False)
         outputs = _start_outputs(config, subscriber, health, stack)
         upstream = _start_upstream(config, subscriber, health, stack)
         _start_upkeep(live, subscriber, [outputs, upstream], health, stack)
@@ -316,7 +316,7 @@ def _start_events(
     )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
-    health.register(lambda: readiness.check_events(worker), is_vital=False)
+    health.register(lambda: readiness.check_destinations("events", worker), is_vital=False)
     worker.start()
     stack.callback(worker.stop)
     streams.start_if_needed()
@@ -341,7 +341,7 @@ def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack
 
     worker = OutputsWorker(connect)
     subscriber.ignore(worker.is_topic)
-    health.register(lambda: readiness.check_outputs(worker), is_vital=False)
+    health.register(lambda: readiness.check_destinations("outputs", worker), is_vital=False)
     stack.callback(worker.stop)
     return worker
 

@@ -166,6 +166,7 @@ NOT_AUDITED = {
         "musters.drop_old",
     },
     "declares assets and locations; each of its methods is audited": {"record.Kind"},
+    "declares destinations; each of its methods is audited": {"family.Family", "family.declare"},
     PART_OF_AN_ACT: {
         "asset_notes.remove_row", "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
         "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
@@ -220,7 +221,7 @@ NOT_AUDITED = {
         "changes.take", "log.add", "log.drop_old", "subscriptions.log_changes",
     },
     "messages of alerts, which are audited themselves, and how far each channel is": {
-        "worker.Messages", "worker.give_up", "worker.record", "worker.record_test", "outbox.enqueue", "outbox.postpone",
+        "worker.Messages", "worker.give_up", "worker.record", "outbox.enqueue", "outbox.postpone",
         "outbox.remove", "saved_filters.enqueue_due",
     },
     "what the broker has acknowledged; the alerts that switch outputs are audited themselves": {

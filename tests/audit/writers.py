@@ -24,7 +24,7 @@ _WRITE_A_KIND = {"add", "change", "mark", "remove"}  # methods of a declaration;
 class Definition:
     """A function, class, method or constant. `name` and `uses` have the form `module.name` or `module.class.name`.
 
-    `method`: a name of a module for a method of the kind that it declares.
+    `method`: for a name of a module for a method of the kind that it declares, the method in its class and its base.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Definition:
     first_type: str = ""
     writes: bool = False
     uses: set[str] = field(default_factory=set)
-    method: str = ""
+    method: Sequence[str] = ()
 
     @property
     def is_public_function(self) -> bool:
@@ -70,8 +70,9 @@ def writing_functions(modules: Sequence[Path]) -> dict[str, Definition]:
     """Return the public functions of these modules that change the database."""
     everything = {definition.name: definition for path in modules for definition in _definitions(path)}
     for definition in everything.values():
-        if definition.method in everything:
-            definition.first_type = everything[definition.method].first_type
+        if method := next((name for name in definition.method if name in everything), ""):
+            definition.first_type = everything[method].first_type
+            definition.uses.add(method)
     has_grown = True
     while has_grown:
         has_grown = False
@@ -109,8 +110,8 @@ def _definitions(path: Path) -> Iterator[Definition]:
                 one = Definition(f"{module}.{name}.{method.name}", first_type=_first_type(method, 1))
                 yield _analyze(one, method, known)
     for name, attribute in _methods_of_kind(tree):
-        method_name = f"record.Kind.{attribute}"
-        yield Definition(f"{module}.{name}", uses={method_name}, method=method_name)
+        classes = ("family.Family", "kinds.Kind") if "declare" in known else ("record.Kind",)
+        yield Definition(f"{module}.{name}", method=[f"{one}.{attribute}" for one in classes])
 
 
 def _methods_of_kind(tree: ast.Module) -> Iterator[tuple[str, str]]:

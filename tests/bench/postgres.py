@@ -319,7 +319,7 @@ def measure_webhook(server: Server, made: Hub, senders: list[Sender], new: int) 
     while more := subscriptions.log_changes(is_needed=True):
         number += more
     logged, began = time.process_time() - began, time.process_time()
-    events = event_log.after(made.organization_id, row.seq, 300)
+    events = event_log.after(made.organization_id, row.position, 300)
     for event in events:
         assert subscriptions.body(row, event, "http://hub", ZoneInfo("UTC"))
     print(

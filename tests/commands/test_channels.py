@@ -24,11 +24,15 @@ def test_an_email_channel_from_its_first_to_its_last_day(edge: Shell) -> None:
         worker.start()
         try:
             output = edge.ok("channel", "test", "shift lead")
-            assert "Shift lead worked in" in output
+            assert "Shift lead accepted it in" in output
             assert "accepted for 1 recipient" in output
             server.refuse = {"lead@example.com": "550 5.1.1 no such user"}
             code, output = edge("channel", "test", "Shift lead")
-            assert (code, "Shift lead failed: 127.0.0.1:" in output, "550 5.1.1" in output) == (1, True, True)
+            assert (code, "Shift lead did not accept it: 127.0.0.1:" in output, "550 5.1.1" in output) == (
+                1,
+                True,
+                True,
+            )
         finally:
             worker.stop()
     assert [mail.parsed["Subject"] for mail in server.mails] == ["Test: Shift lead"]

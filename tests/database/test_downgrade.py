@@ -21,6 +21,7 @@ from edge.database.connection import FILE_NAME, close_database, database, execut
 from edge.database.downgrade import NEWER_VALUES, ONE_WAY, downgrade
 from edge.database.triggers import Follower
 from edge.errors import SetupError
+from edge.events.destinations import DestinationKind
 from edge.events.log import EventKind
 from edge.operations.snapshots import inspect_copy
 from edge.people import organizations
@@ -246,8 +247,10 @@ ENUMERATIONS: dict[tuple[str, str], tuple[Iterable[str], str]] = {
     ("upstream_record", "trouble_kind"): (TroubleKind, "changed there,taken there,refused,waits"),
     ("rule", "kind"): (Condition, "enters leaves passes stays unseen more fewer offline battery unhealthy"),
     ("alert", "kind"): (Condition, "enters leaves passes stays unseen more fewer offline battery unhealthy"),
-    ("channel", "kind"): (KINDS, "email ntfy webhook"),
-    ("output", "form"): (Form, "shelly shelly1 tasmota zigbee2mqtt topic"),
+    ("destination", "kind"): (
+        [*KINDS, *Form, *DestinationKind],
+        "email ntfy webhook shelly shelly1 tasmota zigbee2mqtt topic mqtt stream",
+    ),
     ("ledger", "bucket"): (
         Bucket,
         "recorded repeat unmatched_tag ambiguous_tag no_location filtered malformed too_large unknown_topic status "

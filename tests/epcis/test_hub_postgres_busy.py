@@ -17,7 +17,7 @@ from edge.database.connection import close_database, execute, writing
 from edge.epcis import subscriptions
 from edge.events import destinations
 from edge.events.delivery import Outcome, Result
-from edge.events.destinations import Destination
+from edge.events.family import Destination
 from edge.sync import hub
 from edge.sync.store import sites
 from edge.tracking.postgres import pool

@@ -43,13 +43,13 @@ class Partner:
 
     def __init__(self, row: Destination) -> None:
         self.row = row
-        self.seq = row.seq
+        self.seq = row.position
         self.events: dict[str, dict[str, Any]] = {}
 
     def receive(self, most: int = 1_000) -> None:
         for event in log.after(self.row.organization_id, self.seq, most):
             self.seq = event.seq
-            if self.row.event_filter.kind_of(event) is None:
+            if destinations.event_filter(self.row).kind_of(event) is None:
                 continue
             body = subscriptions.body(self.row, event, BASE, UTC)
             for one in json.loads(body)["epcisBody"]["queryResults"]["resultsBody"]["eventList"] if body else ():

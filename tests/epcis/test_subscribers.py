@@ -99,7 +99,7 @@ def test_another_organization_gets_nothing(yard: Yard, cast: Cast) -> None:
 
 
 def test_a_location_limits_what_is_sent(yard: Yard) -> None:
-    execute("UPDATE event_destination SET location_id = ?", (yard.places[0],))
+    execute("UPDATE destination SET settings = json_set(settings, '$.location_id', ?)", (yard.places[0],))
     row = destinations.get(yard.organization_id, yard.partner.row.no)
     limited = Partner(row)
     for step in range(6):
@@ -118,7 +118,7 @@ def test_a_location_limits_what_is_sent(yard: Yard) -> None:
 
 def test_a_door_limits_by_its_location(yard: Yard) -> None:
     for place, number in ((0, 1), (1, 0)):
-        execute("UPDATE event_destination SET location_id = ?", (yard.places[place],))
+        execute("UPDATE destination SET settings = json_set(settings, '$.location_id', ?)", (yard.places[place],))
         partner = Partner(destinations.get(yard.organization_id, yard.partner.row.no))
         partner.seq = log.newest()
         yard.passed(place, 2, EPOCH)
@@ -129,7 +129,7 @@ def test_a_door_limits_by_its_location(yard: Yard) -> None:
 
 @pytest.mark.parametrize(("kinds", "types"), [("asset.passed", {"door"}), ("asset.moved", {"stay", "carrier"})])
 def test_chosen_kinds(yard: Yard, kinds: str, types: set[str]) -> None:
-    execute("UPDATE event_destination SET event_kinds = ?", (kinds,))
+    execute("UPDATE destination SET settings = json_set(settings, '$.event_kinds', ?)", (kinds,))
     partner = Partner(destinations.get(yard.organization_id, yard.partner.row.no))
     yard.hand(0, 0, EPOCH)
     yard.passed(0, 1, EPOCH)
@@ -182,7 +182,7 @@ def test_a_flood_waits_in_turns(yard: Yard) -> None:
 def test_secrets_are_not_in_logs_or_attempts(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     secret = secrets.new_webhook_secret()
-    execute("UPDATE event_destination SET secret = ?", (secrets.seal(secret),))
+    execute("UPDATE destination SET secret = ?", (secrets.seal(secret),))
     yard.hand(0, 0, EPOCH)
     yard.look()
     with receiving() as receiver:

@@ -14,8 +14,9 @@ from edge.audit import actors
 from edge.clock import SECOND
 from edge.events import destinations, detection
 from edge.events.delivery import Round
-from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.detection import Silence
+from edge.events.family import Destination
 from edge.events.log import KINDS, Filter
 from edge.events.webhook import Webhook
 from edge.events.worker import EventsPace

@@ -15,7 +15,7 @@ from edge.database.connection import execute
 from edge.errors import Conflict
 from edge.events import delivery, destinations, log, progress, retry_schedule, worker
 from edge.events.delivery import Message, Outcome, Result, Round
-from edge.events.destinations import Destination
+from edge.events.family import Destination
 from edge.events.worker import EventsWorker
 from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver
@@ -54,7 +54,7 @@ def keys(receiver: Receiver) -> list[str]:
 
 def next_try(warehouse: Warehouse, row: Destination) -> int:
     """Return the time of the next try of the only waiting event."""
-    retries = progress.retries_of(row.no)
+    retries = progress.retries_of(row.id)
     return max(warehouse.again(row).next_try_at, *(retry.next_try_at for retry in retries), 0)
 
 
@@ -126,11 +126,11 @@ def test_a_refused_event_is_given_up_after_days_and_later_ones_continue(
         travel_to(monkeypatch, began + hours * clock.HOUR)
         deliver(warehouse.again(row))
     assert keys(receiver).count("BAD") == len(attempts)
-    assert (warehouse.again(row).lost, len(progress.retries_of(row.no))) == (0, 1)
+    assert (warehouse.again(row).lost, len(progress.retries_of(row.id))) == (0, 1)
     travel_to(monkeypatch, began + 121 * clock.HOUR)
     deliver(warehouse.again(row))
     assert len(bad) == len(attempts) + 1
-    assert (warehouse.again(row).lost, progress.retries_of(row.no)) == (1, [])
+    assert (warehouse.again(row).lost, progress.retries_of(row.id)) == (1, [])
     assert warehouse.again(row).disabled_at is None
 
 
@@ -149,7 +149,7 @@ def test_a_clock_jump_ahead_gives_up_nothing(
     travel_to(monkeypatch, now + 801 * clock.DAY)
     deliver(warehouse.again(row))
     assert destinations.count_waiting(warehouse.again(row)) == 0
-    assert progress.retries_of(row.no) == []
+    assert progress.retries_of(row.id) == []
 
 
 def test_events_behind_one_that_was_given_up_inherit_its_attempts(
@@ -166,12 +166,12 @@ def test_events_behind_one_that_was_given_up_inherit_its_attempts(
         travel_to(monkeypatch, began + hours * clock.HOUR)
         deliver(warehouse.again(row))
     assert len(receiver.received) == 3
-    assert len(progress.retries_of(row.no)) > 1
-    for _ in progress.retries_of(row.no):
+    assert len(progress.retries_of(row.id)) > 1
+    for _ in progress.retries_of(row.id):
         travel_to(monkeypatch, began + 121 * clock.HOUR)
         deliver(warehouse.again(row))
     assert len(receiver.received) == 3
-    assert progress.retries_of(row.no) == []
+    assert progress.retries_of(row.id) == []
 
 
 def test_each_dropped_event_is_counted_as_lost_once(warehouse: Warehouse, receiver: Receiver) -> None:
@@ -301,7 +301,7 @@ def test_the_number_of_set_aside_events_is_limited(
         warehouse.record([(bad, place, second * 10), (good, place, second * 10)])
     make_events()
     deliver(warehouse.again(row))
-    assert len(progress.retries_of(row.no)) == 3
+    assert len(progress.retries_of(row.id)) == 3
     assert warehouse.again(row).last_error == "3 events are waiting after failed or refused deliveries"
     waiting = destinations.count_waiting(warehouse.again(row))
     assert waiting > 3
@@ -326,7 +326,7 @@ def test_a_clock_set_back_does_not_delay_events_for_years(
     with monkeypatch.context() as patch:
         travel_to(patch, now + 3000 * clock.DAY)
         deliver(row)
-    assert warehouse.again(row).next_try_at > now or progress.retries_of(row.no)
+    assert warehouse.again(row).next_try_at > now or progress.retries_of(row.id)
     receiver.answer = lambda _: 200
     one = EventsWorker(PACE)
     one.start()
@@ -352,8 +352,8 @@ def test_progress_over_excluded_events_is_recorded_if_that_is_due(warehouse: War
     make_events()
     for is_note_due in (False, True):
         Round(warehouse.again(row), Refused(), threading.Event(), is_note_due=is_note_due).run()
-        assert (warehouse.again(row).seq > row.seq) is is_note_due
-        assert progress.retries_of(row.no) == []
+        assert (warehouse.again(row).position > row.position) is is_note_due
+        assert progress.retries_of(row.id) == []
 
 
 class Refused:
@@ -371,7 +371,7 @@ def test_a_retry_is_due_from_its_time_on_and_before_it_if_the_clock_went_back(
     row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
     travel_to(monkeypatch, now)
     Round(row, Refused(), threading.Event(), is_note_due=False).run()
-    [retry] = progress.retries_of(row.no)
+    [retry] = progress.retries_of(row.id)
     for moment, due in ((now, set()), (retry.next_try_at, {row.no}), (now - clock.DAY, {row.no})):
         travel_to(monkeypatch, moment)
         assert progress.retries_due() == due
@@ -396,13 +396,13 @@ def test_an_answer_to_a_retry_may_end_or_pause_the_destination(
     row = warehouse.again(row)
     assert (row.disabled_at is not None) is is_disabled
     assert row.next_try_at >= now + clock.HOUR
-    assert sorted(retry.attempts for retry in progress.retries_of(row.no)) == [1, 2], "one retry, not both"
+    assert sorted(retry.attempts for retry in progress.retries_of(row.id)) == [1, 2], "one retry, not both"
 
 
 def test_an_organization_has_at_most_20_destinations(warehouse: Warehouse) -> None:
     for number in range(20):
         warehouse.add_webhook("https://erp.example/hook", name=f"ERP {number}")
-    with pytest.raises(Conflict, match="20 destinations"):
+    with pytest.raises(Conflict, match="At most 20 are allowed"):
         warehouse.add_webhook("https://erp.example/hook", name="one more")
 
 
@@ -424,4 +424,4 @@ def test_a_destination_without_room_for_further_events_waits_for_the_first_retry
     waiting = warehouse.again(row)
     assert waiting.last_error is not None
     assert "2 events are waiting" in waiting.last_error
-    assert waiting.next_try_at == min(retry.next_try_at for retry in progress.retries_of(row.no))
+    assert waiting.next_try_at == min(retry.next_try_at for retry in progress.retries_of(row.id))

@@ -221,7 +221,7 @@ def test_a_test_event_overtakes_waiting_events(warehouse: Warehouse, receiver: R
         wait_for(lambda: warehouse.again(row).failures)
         destinations.request_test(warehouse.actor, row.no)
         wait_for(lambda: "test" in receiver.kinds())
-        wait_for(lambda: not warehouse.again(row).is_test_requested)
+        wait_for(lambda: warehouse.again(row).tested_at is None)
     finally:
         worker.stop()
     attempts = destinations.list_attempts(row.organization_id, row.no)

@@ -54,14 +54,14 @@ def test_a_failing_follower_is_called_again_after_a_pause(
 def test_event_logging_does_not_stop_for_a_destination_added_during_the_look(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enabled, looked = destinations.enabled, []
+    enabled, looked = destinations.KIND.enabled, []
 
     def enabled_before_it_was_added() -> list[Destination]:
         looked.append(1)
         return [] if len(looked) == 1 else enabled()
 
     row = warehouse.add_webhook("https://erp.example/")
-    monkeypatch.setattr(destinations, "enabled", enabled_before_it_was_added)
+    monkeypatch.setattr(type(destinations.KIND), "enabled", lambda _: enabled_before_it_was_added())
     EventsWorker(PACE)._look()
     assert detection.is_running()
     destinations.remove(warehouse.actor, row.no)

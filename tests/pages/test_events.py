@@ -9,7 +9,7 @@ import pytest
 
 from edge.database.connection import execute
 from edge.events import destinations, detection
-from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination
+from edge.events.destinations import EPCIS_KINDS, Destination
 from edge.events.log import KINDS
 from edge.outbound import Network
 from edge.people import secrets
@@ -42,12 +42,12 @@ def test_the_secret_of_a_webhook_is_shown_once_and_stored_encrypted(sign_in_as: 
     row = only(cast)
     assert detection.is_running(), "what happens before the service looks for destinations is logged, too"
     assert secrets.unseal(row.secret) == match[0]
-    assert (row.network, row.location_id) == (Network.INTERNET, site.hall.id)
+    assert (row.network, row.settings["location_id"]) == (Network.INTERNET, site.hall.id)
     for path in ("/event-destinations", f"/event-destinations/{row.no}", "/audit"):
         shown = browser.get(path).text
         assert "ERP" in shown
         assert match[0] not in shown
-    stored = b"".join(bytes(str(row), "utf-8") for row in execute("SELECT * FROM event_destination"))
+    stored = b"".join(bytes(str(row), "utf-8") for row in execute("SELECT * FROM destination"))
     assert match[0].encode() not in stored
     assert match[0] not in str(execute("SELECT * FROM audit").fetchall())
 
@@ -59,7 +59,7 @@ def test_a_webhook_of_epcis_takes_only_the_events_that_have_one(sign_in_as: Sign
     assert (refused.status_code, destinations.list_destinations(cast.acme)) == (400, [])
     assert page.post("/event-destinations/new", form | {"events": list(KINDS)}).status_code == 200
     [row] = destinations.list_destinations(cast.acme)
-    assert (row.body_format, set(row.event_kinds)) == (BodyFormat.EPCIS, EPCIS_KINDS)
+    assert (destinations.is_epcis(row), set(destinations.event_kinds(row))) == (True, EPCIS_KINDS)
     assert "EPCIS 2.0" in page.get(f"/event-destinations/{row.no}").text
 
 

@@ -88,7 +88,7 @@ def test_channels_get_a_message_with_the_alert_and_one_when_it_is_over(site: Sit
     site.evaluate()
     site.seen(pallet, "south", 3550)
     site.evaluate()
-    waiting = execute("SELECT subject, alert_no, asset_id, is_over, is_late FROM channel_message ORDER BY no")
+    waiting = execute("SELECT subject, alert_no, asset_id, is_over, is_late FROM message ORDER BY no")
     (alert,) = site.alerts()
     subject = "Rule more: North holds too many assets: 1"
     assert waiting.fetchall() == [(subject, alert.no, None, 0, 1), (subject, alert.no, None, 1, 0)]

@@ -97,7 +97,9 @@ def test_a_list_waits_for_the_mail_server_and_is_marked_as_late(stage: Stage) ->
     saved_filters.send_by_mail(stage.actor, stage.no, stage.add_channel("email", 1), SIX, None, UTC)
     stage.work(18 * HOUR)
     assert (stage.files(), execute("SELECT count(*) FROM channel_file").fetchone()) == ([], (1,))
-    execute("UPDATE channel_message SET channel_no = ?", (stage.channel,))  # the server is back
+    execute(
+        "UPDATE message SET destination_id = (SELECT id FROM destination WHERE no = ?)", (stage.channel,)
+    )  # the server is back
     stage.work(3 * HOUR)
     assert "This message is late" in stage.server.mails[0].parsed.get_body().get_content()  # type: ignore[union-attr]
     assert len(stage.files()) == 1
@@ -159,7 +161,7 @@ def test_a_disabled_or_removed_channel_gets_nothing(stage: Stage) -> None:
     channels.remove(stage.actor, stage.channel)
     assert saved_filters.enqueue_due(stage.now + 2 * DAY, UTC) == 0
     assert saved_filters.get(stage.acme, stage.no).channel_no is None
-    assert execute("SELECT count(*) FROM channel_message").fetchone() == (0,)
+    assert execute("SELECT count(*) FROM message").fetchone() == (0,)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from edge.events import destinations
+from edge.events.family import Family
 from edge.operations.doctor.findings import Finding, Subject, listing
 from edge.rules.channels import channels
 from edge.rules.outputs import outputs
@@ -15,38 +17,38 @@ from edge.sync.store import state as sync_state
 MOST_NAMES = 5  # each takes up to 10 s without an answer
 
 
-def channels_send(_: Subject) -> Finding:
-    number = len(channels.all_channels())
-    return listing(
-        channels.troubles(),
-        "people are not notified",
-        "correct the channel under Channels, or the mail server; then: edge channel test NAME",
-        f"all channels work ({number})" if number else "there are no channels",
-    )
+def _working(family: Family, fault: str, advice: str, works: str) -> Callable[[Subject], Finding]:
+    """Return the check of a family of destinations. `works` has a place for their number."""
+
+    def check(_: Subject) -> Finding:
+        return listing(family.troubles(), fault, advice, works.format(len(family.all())))
+
+    return check
 
 
-def events_delivered(_: Subject) -> Finding:
-    return listing(
-        destinations.troubles(),
-        "events are not accepted",
-        "fix the receiver; then: edge events test NAME, and edge events enable NAME",
-        f"{len(destinations.all_destinations())} event destinations, all working",
-    )
-
-
-def outputs_switch(_: Subject) -> Finding:
-    number = len(outputs.all_outputs())
-    return listing(
-        outputs.troubles(),
-        "outputs cannot be switched",
-        "check the broker, and its ACL if edge does not write it; then: edge output test NAME",
-        f"all outputs can be switched ({number})" if number else "there are no outputs",
-    )
+channels_send = _working(
+    channels.KIND,
+    "people are not notified",
+    "correct the channel under Channels, or the mail server; then: edge channel test NAME",
+    "{} channels, all working",
+)
+events_delivered = _working(
+    destinations.KIND,
+    "events are not accepted",
+    "fix the receiver; then: edge events test NAME, and edge events enable NAME",
+    "{} event destinations, all working",
+)
+outputs_switch = _working(
+    outputs.KIND,
+    "outputs cannot be switched",
+    "check the broker, and its ACL if edge does not write it; then: edge output test NAME",
+    "{} outputs, all working",
+)
 
 
 def names_resolved(subject: Subject) -> Finding:
     """Check that the names to which edge sends can be resolved."""
-    urls = [subject.config.mqtt_broker, *(row.url for row in destinations.all_destinations())]
+    urls = [subject.config.mqtt_broker, *(row.url for row in destinations.KIND.all())]
     urls += [state.here.url] if (state := sync_state.site_state()) else []
     if change_feed.has_upstream():
         from edge.upstream import upstreams  # not loaded on a box without one

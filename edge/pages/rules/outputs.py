@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from flask import render_template
 
+from edge.events.family import Destination
 from edge.pages.actions import add_actions, add_forms
 from edge.pages.forms import Errors
 from edge.pages.guard import administrators, current_session
@@ -13,7 +14,6 @@ from edge.pages.translation import gettext
 from edge.people.secrets import new_token
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.forms import Entered, Form
-from edge.rules.outputs.outputs import Output
 from edge.texts import N_
 from edge.validation import values
 
@@ -39,14 +39,14 @@ def output(no: int) -> str:
     return render_template("rules/output.html", row=outputs.get(current_session().organization_id, no), forms=FORMS)
 
 
-def _entered(form: Mapping[str, str], _row: Output | None) -> tuple[str, Entered]:
+def _entered(form: Mapping[str, str], _row: Destination | None) -> tuple[str, Entered]:
     return values.name("name", form.get("name", "").strip()), forms.checked(form)
 
 
-def _form(row: Output | None, errors: Errors | None = None, entered: Mapping[str, str] | None = None) -> str:
+def _form(row: Destination | None, errors: Errors | None = None, entered: Mapping[str, str] | None = None) -> str:
     if entered is None:
-        names = ("name", "form", "device", "relay", "on_payload", "off_payload", "seconds")
-        entered = {name: str(getattr(row, name)) for name in names} if row else EMPTY
+        of_row = {name: str(value) for name, value in row.settings.items()} if row else {}
+        entered = {**of_row, "name": row.name, "form": row.kind} if row else EMPTY
     options = [(form, gettext(name)) for form, name in FORMS.items()]
     return render_template(
         "rules/output-form.html", row=row, errors=errors or {}, values=entered, forms=options, once=new_token()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from edge.database.connection import execute, execute_many, scalar, writing
+from edge.database.connection import column, execute, execute_many, insert, scalar, writing
+from edge.events.family import Destination
 from edge.events.progress import DUE
 
 MOST_WAITING = 2_000  # per channel
 MOST_FILES = 20  # per channel
 MAX_SUBJECT = 250
 MAX_TEXT = 2_000
-_FIELDS = "subject, text, rule_no, alert_no, asset_id, occurred_at, is_over, is_late"
 
 
 class Message(NamedTuple):
@@ -62,79 +62,68 @@ def enqueue(
     message is dropped and counted as lost.
     """
     with writing():
-        added = execute(
-            f"INSERT INTO channel_message (channel_no, enqueued_at, {_FIELDS}) "
-            "SELECT no, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM channel "
-            "WHERE no = ? AND organization_id = ? AND disabled_at IS NULL AND (is_sent_when_over OR NOT ?) "
-            "RETURNING no",
-            (
-                *(now, message.subject[:MAX_SUBJECT], message.text[:MAX_TEXT], message.rule_no, message.alert_no),
-                *(message.asset_id, message.occurred_at, message.is_over, message.is_late),
-                *(channel_no, organization_id, message.is_over),
-            ),
+        channel = execute(
+            "SELECT id FROM destination WHERE family = 'channel' AND no = ? AND organization_id = ? "
+            "AND disabled_at IS NULL AND (settings ->> 'is_sent_when_over' OR NOT ?)",
+            (channel_no, organization_id, message.is_over),
         ).fetchone()
-        if added:
-            if attachment:
-                execute("INSERT INTO channel_file (message_no, name, content) VALUES (?, ?, ?)", (*added, *attachment))
-                _drop_oldest_files(channel_no)
-            _drop_oldest(channel_no)
+        if not channel:
+            return
+        limited = message._replace(subject=message.subject[:MAX_SUBJECT], text=message.text[:MAX_TEXT])
+        columns = {"destination_id": channel[0], "enqueued_at": now, **limited._asdict()}
+        (number,) = insert("message", columns, "RETURNING no").fetchone()
+        if attachment:
+            insert("message_file", {"message_no": number, **attachment._asdict()})
+            _drop(channel[0], "no IN (SELECT message_no FROM message_file)", MOST_FILES)
+        _drop(channel[0], "TRUE", MOST_WAITING)
 
 
-def _drop_oldest(channel_no: int) -> None:
-    excess = execute("SELECT count(*) FROM channel_message WHERE channel_no = ?", (channel_no,)).fetchone()[0]
-    if excess <= MOST_WAITING:
-        return
-    dropped = execute(
-        "DELETE FROM channel_message WHERE no IN "
-        "(SELECT no FROM channel_message WHERE channel_no = ? ORDER BY no LIMIT ?)",
-        (channel_no, excess - MOST_WAITING),
-    ).rowcount
-    execute("UPDATE channel SET lost = lost + ? WHERE no = ?", (dropped, channel_no))
-
-
-def _drop_oldest_files(channel_no: int) -> None:
-    dropped = execute(
-        "DELETE FROM channel_message WHERE no IN (SELECT m.no FROM channel_message m JOIN channel_file f "
-        "ON f.message_no = m.no WHERE m.channel_no = ? ORDER BY m.no DESC LIMIT -1 OFFSET ?)",
-        (channel_no, MOST_FILES),
-    ).rowcount
-    if dropped:
-        execute("UPDATE channel SET lost = lost + ? WHERE no = ?", (dropped, channel_no))
+def _drop(key: int, condition: str, most: int) -> None:
+    """Drop the oldest messages beyond `most` of those that meet a condition, and count them as lost."""
+    newest = f"SELECT no FROM message WHERE destination_id = ? AND {condition} ORDER BY no DESC LIMIT -1 OFFSET ?"
+    beyond = column(newest, (key, most))
+    if beyond:
+        remove(key, beyond)
+        execute("UPDATE destination SET lost = lost + ? WHERE id = ?", (len(beyond), key))
 
 
 def file_of(number: int) -> Attachment | None:
     """Return the file of a message."""
-    row = execute("SELECT name, content FROM channel_file WHERE message_no = ?", (number,)).fetchone()
+    row = execute("SELECT name, content FROM message_file WHERE message_no = ?", (number,)).fetchone()
     return Attachment(*row) if row else None
 
 
-def count_waiting(channel_no: int) -> int:
-    return scalar("SELECT count(*) FROM channel_message WHERE channel_no = ?", (channel_no,))
+def count_waiting(row: Destination) -> int:
+    return scalar("SELECT count(*) FROM message WHERE destination_id = ?", (row.id,))
 
 
-def due(channel_no: int, now: int, limit: int) -> list[Waiting]:
+def due(key: int, now: int, limit: int) -> list[Waiting]:
     """Return waiting messages, oldest first, without those that wait for their own retry."""
     rows = execute(
-        "SELECT no, enqueued_at, attempts, EXISTS (SELECT 1 FROM channel_file WHERE message_no = no), "
-        f"{_FIELDS} FROM channel_message "
-        f"WHERE channel_no = :channel_no AND {DUE} ORDER BY no LIMIT :limit",
-        {"channel_no": channel_no, "now": now, "limit": limit},
+        "SELECT m.no, enqueued_at, ifnull(attempts, 0), EXISTS (SELECT 1 FROM message_file WHERE message_no = m.no), "
+        f"{', '.join(Message._fields)} FROM message m "
+        "LEFT JOIN destination_retry r ON r.destination_id = m.destination_id AND r.seq = m.no "
+        f"WHERE m.destination_id = :key AND (r.seq IS NULL OR {DUE}) ORDER BY m.no LIMIT :limit",
+        {"key": key, "now": now, "limit": limit},
     )
     return [_waiting(row) for row in rows]
 
 
-def remove(numbers: Collection[int]) -> None:
+def remove(key: int, numbers: Collection[int]) -> None:
     """Remove messages that were sent or given up, in the caller's transaction."""
     with writing():
-        execute_many("DELETE FROM channel_message WHERE no = ?", [(number,) for number in numbers])
+        execute_many("DELETE FROM message WHERE no = ?", [(number,) for number in numbers])
+        retries = [(key, number) for number in numbers]
+        execute_many("DELETE FROM destination_retry WHERE destination_id = ? AND seq = ?", retries)
 
 
-def postpone(rows: Sequence[Waiting], next_try_at: int) -> None:
+def postpone(key: int, rows: Sequence[Waiting], next_try_at: int) -> None:
     """Set messages aside that the receiver refused, so that others do not wait for them."""
     with writing():
         execute_many(
-            "UPDATE channel_message SET attempts = attempts + 1, next_try_at = ? WHERE no = ?",
-            [(next_try_at, row.number) for row in rows],
+            "INSERT INTO destination_retry VALUES (?, ?, ?, ?, 1, ?) "
+            "ON CONFLICT DO UPDATE SET attempts = attempts + 1, next_try_at = excluded.next_try_at",
+            [(key, row.number, row.number, row.enqueued_at, next_try_at) for row in rows],
         )
 
 

@@ -27,10 +27,11 @@ from edge.events import retry_schedule
 from edge.events.checked_connection import trust
 from edge.events.delivery import Outcome, Result
 from edge.events.delivery_threads import Turn
-from edge.events.progress import is_due
+from edge.events.family import Destination
+from edge.events.progress import TEST, Attempt, is_due, record_test
 from edge.people.secrets import unseal
 from edge.rules.channels import channels, compose, outbox, schedule
-from edge.rules.channels.channels import Channel
+from edge.rules.channels.channels import schedule_of
 from edge.rules.channels.compose import PARTLY, Entry, Outgoing
 from edge.rules.channels.kinds import KINDS
 from edge.rules.channels.outbox import Waiting
@@ -54,7 +55,7 @@ class Messages:
 
     def due(self) -> Iterator[Turn]:
         """Yield a turn for each channel that may have something to send, and one for the lists."""
-        if not channels.has_channels():
+        if not channels.KIND.exists():
             return
         yield Turn(THE_BOX, "lists", "lists by email", self._enqueue_lists)
         for row in channels.at_work():
@@ -69,15 +70,16 @@ class Messages:
         row = next((one for one in channels.at_work() if one.no == no), None)  # it may have changed in the queue
         if row is None:
             return False
-        if row.is_test_requested:
-            began = time.monotonic()
-            outcome = self._send(row, compose.test_message(f"edge.test.{secrets.token_hex(8)}", row.name))
-            record_test(row.no, outcome, int((time.monotonic() - began) * 1000), clock.now())
+        if row.tested_at is not None:
+            at, began, number = clock.now(), time.monotonic(), f"edge.test.{secrets.token_hex(8)}"
+            outcome = self._send(row, compose.test_message(number, row.name))
+            took, is_ok = int((time.monotonic() - began) * 1000), outcome.result is Result.DELIVERED
+            record_test(row.id, Attempt(at, took, number, TEST, is_ok, outcome.detail[:MAX_ERROR]))
             return True
         now = clock.now()
         if not is_due(row.next_try_at, now):
             return False
-        waiting = give_up(row, outbox.due(row.no, now, compose.MOST_IN_DIGEST), now)
+        waiting = give_up(row, outbox.due(row.id, now, compose.MOST_IN_DIGEST), now)
         rows = self._ready(row, waiting, now)
         if not rows:
             return False
@@ -87,26 +89,28 @@ class Messages:
         record(row, rows, outcome, clock.now())
         return outcome.result is Result.DELIVERED
 
-    def _ready(self, row: Channel, waiting: list[Waiting], now: int) -> list[Waiting]:
+    def _ready(self, row: Destination, waiting: list[Waiting], now: int) -> list[Waiting]:
         """Return the messages to send in one piece: all of a digest, or the first one."""
         zone = self.zone()
-        if not waiting or schedule.is_quiet(now, row.schedule, zone):
+        if not waiting or schedule.is_quiet(now, schedule_of(row), zone):
             return []
         first = waiting[0].enqueued_at
-        if first <= now < schedule.due_at(first, row.schedule, zone):  # a first one in the future: the clock went back
+        if (
+            first <= now < schedule.due_at(first, schedule_of(row), zone)
+        ):  # a first one in the future: the clock went back
             return []
         if waiting[0].attempts or waiting[0].has_file:  # refused before, perhaps because of one of them
             return waiting[:1]
         waiting = list(takewhile(lambda one: not one.has_file, waiting))
-        return waiting if row.digest or len(waiting) > MOST_SINGLE else waiting[:1]
+        return waiting if schedule_of(row).digest or len(waiting) > MOST_SINGLE else waiting[:1]
 
-    def _outgoing(self, row: Channel, rows: list[Waiting], now: int) -> Outgoing:
+    def _outgoing(self, row: Destination, rows: list[Waiting], now: int) -> Outgoing:
         zone = self.zone()
-        entries = [Entry(one.message, schedule.is_late(one.enqueued_at, row.schedule, zone, now)) for one in rows]
+        entries = [Entry(one.message, schedule.is_late(one.enqueued_at, schedule_of(row), zone, now)) for one in rows]
         outgoing = compose.outgoing(f"edge.{fingerprint()}.{row.no}.{rows[0].number}", entries, zone)
         return outgoing._replace(attachment=outbox.file_of(rows[0].number)) if rows[0].has_file else outgoing
 
-    def _send(self, row: Channel, outgoing: Outgoing) -> Outcome:
+    def _send(self, row: Destination, outgoing: Outgoing) -> Outcome:
         try:
             secret = unseal(row.secret) if row.secret else ""
         except SetupError as error:
@@ -120,51 +124,40 @@ class Messages:
         return trust(self.authority_file)
 
 
-def record(row: Channel, rows: Sequence[Waiting], outcome: Outcome, now: int) -> None:
+def record(row: Destination, rows: Sequence[Waiting], outcome: Outcome, now: int) -> None:
     """Record the outcome of one attempt to send messages, in one transaction after it.
 
     A crash before it sends the messages again, under the same number.
     """
     with writing():
         if outcome.result is Result.DELIVERED:
-            outbox.remove([one.number for one in rows])
+            outbox.remove(row.id, [one.number for one in rows])
             execute(
-                "UPDATE channel SET sent = sent + ?, failures = 0, failing_since = NULL, next_try_at = 0, "
-                "last_error = ?, last_success_at = ? WHERE no = ?",
-                (len(rows), outcome.detail if outcome.detail.startswith(PARTLY) else None, now, row.no),
+                "UPDATE destination SET delivered = delivered + ?, failures = 0, failing_since = NULL, "
+                "next_try_at = 0, last_error = ?, last_success_at = ? WHERE id = ?",
+                (len(rows), outcome.detail if outcome.detail.startswith(PARTLY) else None, now, row.id),
             )
             return
         failures = row.failures + 1
         is_waiting = outcome.result is not Result.REFUSED or retry_schedule.is_failing(failures)
         pause = max(retry_schedule.destination_pause(failures), int(outcome.wait_seconds * 1_000_000))
         execute(
-            "UPDATE channel SET failures = ?, failing_since = ifnull(failing_since, ?), next_try_at = ?, "
-            "last_error = ? WHERE no = ?",
-            (failures, now, now + pause if is_waiting else 0, outcome.detail[:MAX_ERROR], row.no),
+            "UPDATE destination SET failures = ?, failing_since = ifnull(failing_since, ?), next_try_at = ?, "
+            "last_error = ? WHERE id = ?",
+            (failures, now, now + pause if is_waiting else 0, outcome.detail[:MAX_ERROR], row.id),
         )
         if outcome.result is Result.REFUSED:  # perhaps because of these messages; others go ahead
             attempts = max((one.attempts for one in rows), default=0) + 1
-            outbox.postpone(rows, now + retry_schedule.destination_pause(attempts))
+            outbox.postpone(row.id, rows, now + retry_schedule.destination_pause(attempts))
 
 
-def give_up(row: Channel, rows: Sequence[Waiting], now: int) -> list[Waiting]:
+def give_up(row: Destination, rows: Sequence[Waiting], now: int) -> list[Waiting]:
     """Drop messages that have failed for days and count them as lost. Returns the others."""
     hopeless = {
         one.number for one in rows if retry_schedule.is_hopeless(one.enqueued_at, max(one.attempts, row.failures), now)
     }
     if hopeless:
         with writing():
-            outbox.remove(hopeless)
-            execute("UPDATE channel SET lost = lost + ? WHERE no = ?", (len(hopeless), row.no))
+            outbox.remove(row.id, hopeless)
+            execute("UPDATE destination SET lost = lost + ? WHERE id = ?", (len(hopeless), row.id))
     return [one for one in rows if one.number not in hopeless]
-
-
-def record_test(no: int, outcome: Outcome, milliseconds: int, now: int) -> None:
-    """Store the result of a test, unless the channel was removed."""
-    is_ok = outcome.result is Result.DELIVERED
-    with writing():
-        execute(
-            "UPDATE channel SET is_test_requested = 0, tested_at = ?, test_ms = ?, test_result = ?, is_test_ok = ?, "
-            "next_try_at = iif(?, 0, next_try_at) WHERE no = ?",
-            (now, milliseconds, outcome.detail[:MAX_ERROR], is_ok, is_ok, no),
-        )

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute, writing
+from edge.events.family import Destination
 from edge.rules.outputs.forms import LONGEST_ON
-from edge.rules.outputs.outputs import Output
+from edge.rules.outputs.outputs import KIND
 
 TEST_SECONDS = 3
 LATE = 5 * 60 * SECOND  # from the occurrence to the alert: too late for a horn or a gate
@@ -43,7 +44,7 @@ def rules_of_outputs() -> dict[int, list[tuple[int, int]]]:
     return switching
 
 
-def on_until(row: Output, rules: list[tuple[int, int]], now: int) -> int:
+def on_until(row: Destination, rules: list[tuple[int, int]], now: int) -> int:
     """Return the time until which an output is switched on; at most `now` if it is off.
 
     Alerts from before the output or the rule was changed do not count.
@@ -53,30 +54,32 @@ def on_until(row: Output, rules: list[tuple[int, int]], now: int) -> int:
     until = 0
     if row.tested_at is not None and row.tested_at <= now + CLOCK_STEP:
         until = row.tested_at + TEST_SECONDS * SECOND
-    lasting = (row.seconds or LONGEST_ON) * SECOND
+    seconds = row.settings["seconds"]
+    lasting = (seconds or LONGEST_ON) * SECOND
     for rule_no, after_alert in rules:
-        values = (rule_no, now - lasting, now + CLOCK_STEP, max(row.after_alert, after_alert), MOST_READ)
+        values = (rule_no, now - lasting, now + CLOCK_STEP, max(row.position, after_alert), MOST_READ)
         for made_at, occurred_at in execute(_NEWEST, values):
-            if row.seconds == 0 or made_at - occurred_at <= LATE:
+            if seconds == 0 or made_at - occurred_at <= LATE:
                 until = max(until, made_at + lasting)
                 break
     return until
 
 
-def record(no: int, now: int, *, is_on: bool) -> None:
+def record(key: int, now: int, *, is_on: bool) -> None:
     """Store that the broker has acknowledged a command."""
     with writing():
         execute(
-            "UPDATE output SET is_on = ?, switched_at = ?, failing_since = NULL, last_error = NULL WHERE no = ?",
-            (is_on, now, no),
+            "UPDATE destination SET is_on = ?, last_success_at = ?, failing_since = NULL, last_error = NULL "
+            "WHERE id = ?",
+            (is_on, now, key),
         )
 
 
-def record_failure(no: int, error: str, now: int) -> None:
+def record_failure(key: int, error: str, now: int) -> None:
     with writing():
         execute(
-            "UPDATE output SET failing_since = ifnull(failing_since, ?), last_error = ? WHERE no = ?",
-            (now, error[:MAX_ERROR], no),
+            "UPDATE destination SET failing_since = ifnull(failing_since, ?), last_error = ? WHERE id = ?",
+            (now, error[:MAX_ERROR], key),
         )
 
 
@@ -100,5 +103,4 @@ def drop_old_commands(now: int) -> None:
 
 def is_needed() -> bool:
     """Return True if there is an output, or a last command to send."""
-    row = execute("SELECT 1 FROM output UNION ALL SELECT 1 FROM output_last_command LIMIT 1").fetchone()
-    return row is not None
+    return KIND.exists() or bool(last_commands())

@@ -16,11 +16,12 @@ from edge import clock
 from edge.clock import SECOND
 from edge.errors import EdgeError
 from edge.events.delivery import Outcome, Result
+from edge.events.family import Destination
 from edge.events.standby_thread import StandbyThread
 from edge.rules.outputs import output_state, outputs
 from edge.rules.outputs.forms import Command, Form
 from edge.rules.outputs.output_state import LastCommand
-from edge.rules.outputs.outputs import Output
+from edge.rules.outputs.outputs import entered_of
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class OutputsWorker(StandbyThread):
 
     def work_once(self) -> float:
         """Publish the commands that are due. Returns the seconds until the next round."""
-        rows, now = outputs.all_outputs(), clock.now()
+        rows, now = outputs.KIND.all(), clock.now()
         last_commands = output_state.last_commands()
         self._topics = frozenset([*(row.topic for row in rows), *(one.topic for one in last_commands)])
         self._sent = {no: sent for no, sent in self._sent.items() if any(row.no == no for row in rows)}
@@ -104,17 +105,18 @@ class OutputsWorker(StandbyThread):
             self._cleaned_at = time.monotonic() + CLEANING_SECONDS
         return wait
 
-    def _switch(self, row: Output, *, is_on: bool, until: int = 0) -> None:
+    def _switch(self, row: Destination, *, is_on: bool, until: int = 0) -> None:
         """Publish the state of an output if the broker has not acknowledged it.
 
         A further alert sets the timer of a Shelly again, which would switch itself off at the end of the first one.
         """
-        state = State(row.command, is_on, until // SECOND if is_on and row.form is Form.SHELLY else 0)
+        command = entered_of(row).command
+        state = State(command, is_on, until // SECOND if is_on and row.kind == Form.SHELLY else 0)
         if self._sent.get(row.no) == state:
             return
         if row.disabled_at is not None and not row.is_on and row.no not in self._sent:
             return  # not switched by edge
-        payload = row.on_payload if is_on else row.off_payload
+        payload = command.on_payload if is_on else command.off_payload
         self._sent.pop(row.no, None)  # unknown until it is acknowledged
         outcome = self._send(row.no, row.topic, payload) if payload else Outcome(Result.DELIVERED, "")
         if outcome is None:
@@ -122,11 +124,11 @@ class OutputsWorker(StandbyThread):
         if outcome.result is not Result.DELIVERED:
             if row.failing_since is None or row.last_error != outcome.detail:
                 log.warning("Outputs: %s was not switched: %s", row.name, outcome.detail)
-                output_state.record_failure(row.no, outcome.detail, clock.now())
+                output_state.record_failure(row.id, outcome.detail, clock.now())
             return
         self._sent[row.no] = state
         if row.is_on != is_on or row.failing_since is not None:
-            output_state.record(row.no, clock.now(), is_on=is_on)
+            output_state.record(row.id, clock.now(), is_on=is_on)
 
     def _send_last_commands(self, last_commands: Iterable[LastCommand]) -> None:
         """Publish last commands. Call before switching: another output may use the topic now."""
@@ -164,7 +166,7 @@ class OutputsWorker(StandbyThread):
     def _switch_off(self) -> None:
         """Switch off at the end of the service. The next start looks at the alerts again."""
         try:
-            for row in outputs.all_outputs():
+            for row in outputs.KIND.all():
                 sent = self._sent.get(row.no)
                 if sent.is_on if sent else row.is_on:
                     self._switch(row, is_on=False)

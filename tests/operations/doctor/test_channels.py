@@ -18,11 +18,11 @@ __all__ = ["subject"]
 
 def test_a_channel_that_fails_for_an_hour_is_reported_with_its_reason(subject: Subject, site: Path) -> None:
     row = channels.add(shell(list_organizations()[0].id), CHANNEL)
-    assert finding_of(subject, "channels") == (Level.OK, "all channels work (1)")
+    assert finding_of(subject, "channels") == (Level.OK, "1 channels, all working")
     outcome = Outcome(Result.FAILED, "mail.example.com refused user and password")
     worker.record(row, [], outcome, clock.now() - clock.HOUR // 2)
     assert finding_of(subject, "channels")[0] is Level.OK
     worker.record(row, [], Outcome(Result.DELIVERED, "accepted"), clock.now())
     worker.record(row, [], outcome, clock.now() - 2 * clock.HOUR)
     level, text = finding_of(subject, "channels")
-    assert (level, "Shift lead: mail.example.com refused user and password" in text) == (Level.WARNING, True)
+    assert (level, ": mail.example.com refused user and password" in text) == (Level.WARNING, True)

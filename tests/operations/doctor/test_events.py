@@ -9,7 +9,8 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.events import destinations
-from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.destinations import DestinationKind, NewDestination
+from edge.events.family import Destination
 from edge.events.log import KINDS, Filter
 from edge.events.progress import Progress, record_progress
 from edge.operations.doctor.findings import Level, Subject
@@ -28,7 +29,7 @@ def erp(site: Path) -> Destination:
 
 
 def failing(erp: Destination, *, since: int | None = None, disabled: str | None = None) -> None:
-    record_progress(erp.no, Progress(0, (), (), 3, since, 0, "answered 500", 0, disabled))
+    record_progress(erp.id, Progress(0, (), (), 3, since, 0, "answered 500", 0, disabled))
 
 
 def test_a_receiver_that_takes_events_is_well(subject: Subject, erp: Destination) -> None:
@@ -41,7 +42,7 @@ def test_a_receiver_may_be_away_for_a_while(subject: Subject, erp: Destination) 
     failing(erp, since=clock.now() - 2 * clock.HOUR)
     level, text = finding_of(subject, "events")
     assert level is Level.WARNING
-    assert "ERP has taken no events since" in text
+    assert "ERP has failed since" in text
     assert "answered 500" in text
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from edge.audit.actors import shell
 from edge.database.connection import execute
+from edge.events.family import Destination
 from edge.outbound import Network
 from edge.people import secrets
 from edge.people.people import Role
 from edge.rules.channels import channels
-from edge.rules.channels.channels import Channel, Schedule
+from edge.rules.channels.channels import Schedule, schedule_of
 from tests.audit.stage import CHANNEL
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -35,7 +36,7 @@ EMAIL = {
 }
 
 
-def only(cast: Cast) -> Channel:
+def only(cast: Cast) -> Destination:
     (row,) = channels.list_channels(cast.acme)
     return row
 
@@ -45,7 +46,7 @@ def test_a_channel_is_added_and_its_password_is_never_shown(sign_in_as: SignIn, 
     assert browser.post("/channels/new", EMAIL).status_code == 303
     row = only(cast)
     assert row.settings["recipients"] == ["lead@example.com", "night@example.com"]
-    assert (row.settings["port"], row.network, row.schedule) == (587, Network.INTERNET, Schedule(900, 1320, 360))
+    assert (row.settings["port"], row.network, schedule_of(row)) == (587, Network.INTERNET, Schedule(900, 1320, 360))
     assert secrets.unseal(row.secret) == "correct horse"
     for path in ("/channels", f"/channels/{row.no}", f"/channels/{row.no}/edit", "/audit"):
         shown = browser.get(path).text
@@ -130,9 +131,7 @@ def test_the_address_of_a_webhook_of_another_box_must_be_entered(sign_in_as: Sig
 
 def test_hostile_texts_are_escaped(sign_in_as: SignIn, cast: Cast) -> None:
     row = channels.add(shell(cast.acme), CHANNEL._replace(name="<script>alert(1)</script>"))
-    execute(
-        "UPDATE channel SET failing_since = 1, last_error = '<img src=x>', test_result = '<b>' WHERE no = ?", (row.no,)
-    )
+    execute("UPDATE destination SET failing_since = 1, last_error = '<img src=x>' WHERE no = ?", (row.no,))
     browser = sign_in_as(Role.ADMINISTRATOR)
     for path in ("/channels", f"/channels/{row.no}"):
         shown = browser.get(path).text

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from edge.audit.actors import shell
+from edge.events.family import Destination
 from edge.people.people import Role
 from edge.rules import rules
 from edge.rules.outputs import forms, outputs
-from edge.rules.outputs.outputs import Output
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -18,7 +18,7 @@ SignIn = Callable[..., Browser]
 HORN = {"name": "Horn", "form": "tasmota", "device": "horn", "relay": "0", "seconds": "10"}
 
 
-def add_horn(organization_id: int) -> Output:
+def add_horn(organization_id: int) -> Destination:
     return outputs.add(shell(organization_id), "Horn", forms.checked(HORN))
 
 
@@ -26,7 +26,7 @@ def test_an_output_is_added_and_changed(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     assert browser.post("/outputs/new", HORN).status_code == 303
     (row,) = outputs.list_outputs(cast.acme)
-    assert (row.topic, row.seconds) == ("cmnd/horn/POWER", 10)
+    assert (row.topic, row.settings["seconds"]) == ("cmnd/horn/POWER", 10)
     assert "cmnd/horn/POWER" in browser.get("/outputs").text
     browser.post(f"/outputs/{row.no}/edit", {**HORN, "name": "Siren", "relay": "2"})
     assert outputs.get(cast.acme, row.no).topic == "cmnd/horn/POWER2"

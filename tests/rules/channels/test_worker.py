@@ -11,10 +11,11 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.clock import DAY, HOUR, SECOND
+from edge.events.family import Destination, last_test
 from edge.events.worker import EventsWorker
 from edge.outbound import Network
 from edge.rules.channels import channels, outbox
-from edge.rules.channels.channels import Channel, NewChannel, Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.rules.channels.outbox import Message
 from edge.rules.channels.worker import Messages
 from tests.conftest import Cast
@@ -66,7 +67,7 @@ class Stage:
     def subjects(self) -> list[str]:
         return [str(mail.parsed["Subject"]) for mail in self.server.mails]
 
-    def channel(self) -> Channel:
+    def channel(self) -> Destination:
         return channels.get(self.acme, self.no)
 
 
@@ -82,7 +83,7 @@ def test_a_message_is_sent_once(stage: Stage) -> None:
     (mail,) = stage.server.mails
     assert mail.parsed["Subject"] == "Pallet 1 left"
     assert mail.parsed.get_content().splitlines()[:3] == ["Pallet 1 left hall 2", "", "Time: 2026-03-02 12:00:00 UTC"]
-    assert (stage.channel().sent, outbox.count_waiting(stage.no)) == (1, 0)
+    assert (stage.channel().delivered, outbox.count_waiting(stage.channel())) == (1, 0)
 
 
 def test_the_second_message_says_that_it_is_over(stage: Stage) -> None:
@@ -121,7 +122,7 @@ def test_messages_wait_while_the_mail_server_is_away_and_are_marked_late(stage: 
     for _ in range(10):
         stage.work(2 * HOUR)
     row = stage.channel()
-    assert (row.failures, outbox.count_waiting(stage.no)) == (10, 30)
+    assert (row.failures, outbox.count_waiting(stage.channel())) == (10, 30)
     assert "421 4.3.2 shutting down" in str(row.last_error)
     assert [text for text in channels.troubles() if "Shift lead" in text]
     stage.server.refuse = {}
@@ -129,7 +130,7 @@ def test_messages_wait_while_the_mail_server_is_away_and_are_marked_late(stage: 
     assert stage.subjects() == ["30 messages (late): Pallet 0 left"]
     assert "Pallet 29 left (late)" in stage.server.mails[0].parsed.get_content()
     row = stage.channel()
-    assert (row.failures, row.failing_since, row.last_error, row.sent) == (0, None, None, 30)
+    assert (row.failures, row.failing_since, row.last_error, row.delivered) == (0, None, None, 30)
     assert channels.troubles() == []
 
 
@@ -172,9 +173,9 @@ def test_a_message_is_given_up_after_days_and_counted(stage: Stage) -> None:
     stage.alert("Pallet 1 left")
     for _ in range(60):
         stage.work(2 * HOUR)
-    assert (stage.channel().lost, outbox.count_waiting(stage.no)) == (0, 1)
+    assert (stage.channel().lost, outbox.count_waiting(stage.channel())) == (0, 1)
     stage.work(DAY)
-    assert (stage.channel().lost, outbox.count_waiting(stage.no)) == (1, 0)
+    assert (stage.channel().lost, outbox.count_waiting(stage.channel())) == (1, 0)
 
 
 def test_a_refused_message_does_not_hold_up_the_next(stage: Stage) -> None:
@@ -222,20 +223,23 @@ def test_a_test_is_sent_in_quiet_hours_and_shows_its_result(stage: Stage) -> Non
     channels.request_test(stage.actor, no)
     stage.work()
     row = channels.get(stage.acme, no)
-    assert (row.is_test_ok, row.test_result, row.is_test_requested) == (True, "accepted for 1 recipient", False)
+    test = last_test(row)
+    assert test
+    assert (test.is_delivered, test.detail, row.tested_at) == (True, "accepted for 1 recipient", None)
     assert stage.subjects() == ["Test: Day shift"]
     stage.server.refuse = {"lead@example.com": "550 5.1.1 no such user"}
     channels.request_test(stage.actor, no)
     stage.work()
-    row = channels.get(stage.acme, no)
-    assert (row.is_test_ok, "550 5.1.1 no such user" in str(row.test_result)) == (False, True)
+    test = last_test(row)
+    assert test
+    assert (test.is_delivered, "550 5.1.1 no such user" in test.detail) == (False, True)
 
 
 def test_a_password_of_another_box_is_reported(stage: Stage) -> None:
     no = stage.add("Restored", secret=b"sealed elsewhere")
     channels.request_test(stage.actor, no)
     stage.work()
-    assert "secret cannot be read on this box" in str(channels.get(stage.acme, no).test_result)
+    assert "secret cannot be read on this box" in str(last_test(channels.get(stage.acme, no)))
 
 
 def test_the_threads_of_events_send_messages_without_any_destination(

@@ -14,14 +14,14 @@ from edge.database.connection import execute
 from edge.errors import Conflict, Invalid
 from edge.events import detection
 from edge.events.delivery import Outcome, Result
+from edge.events.family import Destination
 from edge.readers import readers
 from edge.rules import alerts, rules
 from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
 from edge.rules.outputs import forms, output_state, outputs
-from edge.rules.outputs.outputs import Output
 from edge.rules.outputs.worker import OutputsWorker
-from edge.runtime.readiness import check_outputs
+from edge.runtime.readiness import check_destinations
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE
 from tests.rules.conftest import Site
@@ -65,7 +65,7 @@ class Stage(Site):
         self.pallet = self.add_asset("1")
         self.seen(self.pallet, "south dock", 0)
 
-    def add_lamp(self, **changes: str) -> Output:
+    def add_lamp(self, **changes: str) -> Destination:
         entered = forms.checked({**LAMP, **changes})
         return outputs.add(self.actor, changes.get("name", "Lamp"), entered)
 
@@ -188,7 +188,7 @@ def test_a_crash_at_any_step_leaves_the_lamp_in_the_right_state(stage: Stage) ->
     assert stage.work(1) == ["on"]
     stage.worker = OutputsWorker(lambda: stage.device)
     assert stage.work(60) == ["off"], "killed while it was on"
-    execute("UPDATE output SET is_on = 0")  # killed between the command and its record
+    execute("UPDATE destination SET is_on = 0")  # killed between the command and its record
     stage.worker = OutputsWorker(lambda: stage.device)
     assert stage.work() == ["off"]
 
@@ -208,7 +208,9 @@ def test_the_command_to_switch_off_is_tried_until_the_broker_takes_it(
     row = outputs.get(stage.organization_id, lamp.no)
     assert (row.is_on, row.last_error) == (True, "the broker cannot be reached")
     assert stage.work(61) == []
-    assert outputs.troubles() == ["Lamp: the broker cannot be reached"]
+    (trouble,) = outputs.troubles()
+    assert trouble.startswith("Lamp has failed since ")
+    assert trouble.endswith(": the broker cannot be reached")
     stage.device.fault, stage.device.is_up, stage.device.connections = None, True, 2
     assert stage.work() == ["off"]
     assert outputs.troubles() == []
@@ -317,12 +319,12 @@ def test_a_reader_may_use_the_topic_of_the_last_output_that_was_removed(stage: S
 
 def test_on_a_shared_box_a_check_names_no_output(stage: Stage, cast: Cast) -> None:
     lamp = stage.add_lamp()
-    output_state.record_failure(lamp.no, "not authorized", stage.now - 2 * outputs.TROUBLE_AFTER)
-    shared = check_outputs(stage.worker)
+    output_state.record_failure(lamp.id, "not authorized", stage.now - 2 * outputs.KIND.trouble_after)
+    shared = check_destinations("outputs", stage.worker)
     assert (shared.ok, "Lamp" in shared.detail) == (False, False)
     execute("DELETE FROM audit WHERE organization_id = ?", (cast.rival,))
     execute("DELETE FROM organization WHERE id = ?", (cast.rival,))
-    assert check_outputs(stage.worker).detail == "Lamp: not authorized"
+    assert check_destinations("outputs", stage.worker).detail.endswith(": not authorized")
 
 
 @pytest.mark.parametrize(("form", "commands"), [("shelly", 1), ("shelly1", 0)])
@@ -336,7 +338,7 @@ def test_a_further_alert_sets_the_timer_of_a_device_again(stage: Stage, form: st
     stage.enter()
     assert len(stage.work()) == commands
     assert stage.work(9) == []
-    assert stage.work(1) == [lamp.off_payload]
+    assert stage.work(1) == [lamp.settings["off_payload"]]
 
 
 def test_a_flood_of_alerts_sends_one_command(stage: Stage) -> None:

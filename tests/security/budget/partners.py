@@ -17,8 +17,7 @@ from edge.events.log import KINDS, Filter
 from edge.outbound import Network
 from edge.people import organizations, secrets
 from edge.rules.channels import channels
-from edge.rules.channels.channels import NewChannel
-from edge.rules.channels.schedule import Schedule
+from edge.rules.channels.channels import NewChannel, Schedule
 from edge.sync import files
 from edge.sync.store import hub_link, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess

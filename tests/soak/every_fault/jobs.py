@@ -240,12 +240,12 @@ class Delivery(Job):
 
     def do(self, disk: Path, promised: list[Any], promise: Promise) -> None:
         make_events()
-        (organization_id, no) = execute("SELECT organization_id, no FROM event_destination").fetchone()
+        (organization_id, no) = execute("SELECT organization_id, no FROM destination").fetchone()
         while Round(destinations.get(organization_id, no), Receiver(promise), Event(), is_note_due=True).run():
             pass
 
     def seen(self, disk: Path, promised: list[Any]) -> Seen:
-        (organization_id, no) = execute("SELECT organization_id, no FROM event_destination").fetchone()
+        (organization_id, no) = execute("SELECT organization_id, no FROM destination").fetchone()
         row = destinations.get(organization_id, no)
         first = list(dict.fromkeys(promised))
         return exported() | {"in order": first == sorted(first), "events": len(first), "delivered": row.delivered}

@@ -88,7 +88,8 @@ def _facts(stored: Settings) -> Facts:
 def _new_sender(stored: Settings, password: str, network: Network, tls: ssl.SSLContext) -> Sender[Outgoing]:
     from edge.rules.channels.kinds.email.mail import MailServer  # when one is needed: its libraries take 1 MB
 
-    return MailServer(MailSettings(**{**stored, "security": Security(stored["security"])}), password, network, tls)
+    settings = MailSettings(*(stored[name] for name in MailSettings._fields))
+    return MailServer(settings._replace(security=Security(settings.security)), password, network, tls)
 
 
 KIND = ChannelKind(
