@@ -15,10 +15,9 @@ import pytest
 from edge import conversations
 from edge.conversations import FIRST_SECONDS, FORGET_SECONDS, LINGER_SECONDS, LONGEST_SECONDS, Waits, talking
 from edge.events.delivery import Message
-from edge.events.mqtt import Broker
+from edge.events.mqtt import Broker, OutputCommands
 from edge.events.webhook import Poster
 from edge.ingest import sessions
-from edge.ingest.output_commands import OutputCommands
 from edge.outbound import Network
 from edge.rules.channels.compose import Outgoing
 from edge.rules.channels.kinds.email.mail import MailServer
@@ -157,7 +156,7 @@ def send_event(port: int) -> str:
 
 
 def send_command(port: int) -> str:
-    with closing(OutputCommands(sessions.Broker(f"mqtt://127.0.0.1:{port}", "edge"))) as commands:
+    with closing(OutputCommands(sessions.Broker(f"mqtt://127.0.0.1:{port}", "edge").address)) as commands:
         return commands.send("a", "on").detail
 
 

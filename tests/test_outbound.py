@@ -14,8 +14,8 @@ import pytest
 
 from edge import outbound
 from edge.events.delivery import Message, Outcome, Result
+from edge.events.mqtt import OutputCommands
 from edge.events.webhook import Webhook
-from edge.ingest.output_commands import OutputCommands
 from edge.ingest.sessions import Broker
 from edge.outbound import Network, NotAllowed, connect
 from edge.people.secrets import new_webhook_secret
@@ -172,7 +172,7 @@ def test_a_certificate_of_another_name_is_not_accepted(
 @pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning")  # paho leaves it to Python after the handshake
 def test_the_certificate_of_the_broker_of_outputs_is_named_as_the_fault(encrypted: tuple[str, Path]) -> None:
     url = encrypted[0].replace("https:", "mqtts:")
-    with closing(OutputCommands(Broker(url, "edge-test"))) as commands:
+    with closing(OutputCommands(Broker(url, "edge-test").address)) as commands:
         outcome = commands.send("hall/lamp", "on")
     assert outcome.result is Result.FAILED
     assert outcome.detail.startswith("certificate rejected: ")

@@ -1,4 +1,4 @@
-"""MQTT sender: one QoS 1 message per event, acknowledged before the next is sent."""
+"""MQTT senders: one QoS 1 message per event or command, acknowledged before the next is sent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ from edge.events.validation import fill_topic
 from edge.outbound import Network, connect
 
 ANSWER_SECONDS = 10.0
+COMMAND_SECONDS = 3.0
+
+
+class OutputCommands(Publisher):
+    """Publishes the commands of outputs, apart from the connections of ingest, and waits for each acknowledgement."""
+
+    noun = "command"
+    advice = "; it allows new topics within a minute, or allow this one in its ACL"
+
+    def __init__(self, address: Address, *, is_version_5: bool = True) -> None:
+        super().__init__(address, COMMAND_SECONDS, is_version_5=is_version_5)
+
+    def send(self, topic: str, payload: str) -> Outcome:
+        """Publish a message, connecting first if needed."""
+        return self.publish(topic, payload.encode())
 
 
 class Broker(Publisher):

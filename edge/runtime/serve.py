@@ -30,15 +30,15 @@ from edge.database.migrate import migrate
 from edge.epcis import subscriptions
 from edge.errors import SetupError, Unavailable
 from edge.events.detection import silence_of
+from edge.events.mqtt import OutputCommands
+from edge.events.mqtt_session import Address
 from edge.events.stream import Streams
 from edge.events.worker import Epcis, EventsPace, EventsWorker
 from edge.feed import cursors
 from edge.handhelds import accepted_scans
 from edge.ingest import broker_probe
 from edge.ingest.broker_log import BrokerLog
-from edge.ingest.output_commands import OutputCommands
 from edge.ingest.pipeline import Pipeline
-from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import Subscriber, Use
 from edge.logs import set_up_log
 from edge.memory_budget import forget_forward_references, return_freed_memory
@@ -336,8 +336,9 @@ def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack
 
     def connect() -> OutputCommands:
         if config.mqtt_broker == "embedded":
-            return OutputCommands(Broker(f"mqtt://{config.mqtt_listen}", OUTPUTS_CLIENT), is_version_5=False)
-        return OutputCommands(own_broker(config, broker_files.outputs_name, f"{OUTPUTS_CLIENT}-{fingerprint()}"))
+            return OutputCommands(Address(f"mqtt://{config.mqtt_listen}", OUTPUTS_CLIENT), is_version_5=False)
+        own = own_broker(config, broker_files.outputs_name, f"{OUTPUTS_CLIENT}-{fingerprint()}")
+        return OutputCommands(own.address)
 
     worker = OutputsWorker(connect)
     subscriber.ignore(worker.is_topic)

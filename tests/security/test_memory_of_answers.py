@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from edge.events.delivery import Message, Outcome, Result
-from edge.events.mqtt import Broker
+from edge.events.mqtt import Broker, OutputCommands
 from edge.events.mqtt_session import MAX_PACKET
 from edge.ingest import sessions
-from edge.ingest.output_commands import OutputCommands
 from edge.outbound import Network
 from edge.rules.channels.compose import Outgoing
 from edge.rules.channels.kinds.email.mail import MailServer
@@ -109,7 +108,7 @@ def test_a_broker_of_events_that_announces_200_megabytes() -> None:
 
 def test_a_broker_of_commands_that_announces_200_megabytes() -> None:
     with partner(CONNACK, bytes(1_000_000), 60_000_000, waits=True) as port:
-        commands = OutputCommands(sessions.Broker(f"mqtt://127.0.0.1:{port}", "edge"))
+        commands = OutputCommands(sessions.Broker(f"mqtt://127.0.0.1:{port}", "edge").address)
         with closing(commands):
             assert peak_of(lambda: commands.send("a", "on")) < MOST
 

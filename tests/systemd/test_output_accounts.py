@@ -8,7 +8,7 @@ import pytest
 
 from edge.audit.actors import shell
 from edge.events.delivery import Result
-from edge.ingest.output_commands import OutputCommands
+from edge.events.mqtt import OutputCommands
 from edge.ingest.sessions import Broker
 from edge.people.organizations import list_organizations
 from edge.readers.broker_files import outputs_name, url_of, write_files
@@ -35,7 +35,7 @@ def password(site: Path) -> str:
 
 def test_only_edge_switches_a_device(password: str, broker: Running) -> None:
     own = Broker(url_of(outputs_name, f"mqtt://edge@127.0.0.1:{broker.port}"), "edge-outputs", OWN.password)
-    commands = OutputCommands(own)
+    commands = OutputCommands(own.address)
     lamp, service = Client(broker.port, "output-1", password), Client(broker.port, *OWN, "edge", clean=False)
     dock = Client(broker.port, "dock", "dock password")
     for client in (lamp, service):
