@@ -139,6 +139,7 @@ NOT_AUDITED = {
     "when something was last seen or used": {
         "devices.record_seen", "walls.record_seen",
         "people.set_badge_mark", "second_factors.accept_step", "sessions.note_use", "refresh_tokens.start_family",
+        "tokens.exchange", "tokens.refresh",
     },
     "slices of a bulk job: each asset is audited by the function for a single asset, moves are scans": {
         "asset_changes.apply", "slices.run_jobs", "slices.write_slice",
