@@ -74,14 +74,14 @@ class FairTurns:
                 del self._waiting[turn.organization_id]
 
     @contextmanager
-    def turn(self, organization_id: int, seconds: float) -> Iterator[bool]:
-        """Wait for a turn and keep it while the block runs. Yields False if there is none within `seconds`."""
+    def turn(self, organization_id: int, seconds: float) -> Iterator[Turn | None]:
+        """Wait for a turn and keep it while the block runs. Yields None if there is none within `seconds`."""
         turn = self.join(organization_id)
         if turn is None:
-            yield False
+            yield None
             return
         try:
-            yield self.wait(turn, seconds)
+            yield turn if self.wait(turn, seconds) else None
         finally:
             self.leave(turn)
 

@@ -122,23 +122,25 @@ FILES_OF_CALLER = 2
 
 
 class Slots:
-    """At most `most` things of each owner at the same time."""
+    """At most so many things of each owner at the same time. A thing may have several owners, each with a limit."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._used: Counter[Hashable] = Counter()
+    def __init__(self, *limits: int) -> None:
+        self._limits = limits
+        self._used: Counter[tuple[int, Hashable]] = Counter()  # by the place of the limit, and owner
         self._lock = threading.Lock()
 
-    def acquire(self, owner: Hashable) -> bool:
-        """Take a slot; return False if there is none. Call `release` afterwards."""
+    def acquire(self, *owners: Hashable) -> bool:
+        """Take a slot of each owner; return False if one has none left. Call `release` afterwards."""
         with self._lock:
-            is_free = self._used[owner] < self._most
-            self._used[owner] += is_free
+            is_free = all(self._used[key] < self._limits[key[0]] for key in enumerate(owners))
+            if is_free:
+                self._used.update(enumerate(owners))
             return is_free
 
-    def release(self, owner: Hashable) -> None:
+    def release(self, *owners: Hashable) -> None:
         with self._lock:
-            count_down(self._used, owner)
+            for key in enumerate(owners):
+                count_down(self._used, key)
 
 
 class FileLimit:
@@ -146,21 +148,14 @@ class FileLimit:
 
     def __init__(self, threads: int) -> None:
         half = max(1, threads // 2)
-        self._slots = (Slots(FILES_OF_CALLER), Slots(half), Slots(max(1, min(threads // 2 + 1, threads - 1))))
+        self._slots = Slots(FILES_OF_CALLER, half, max(1, min(threads // 2 + 1, threads - 1)))
 
     def acquire(self, caller: str, organization_id: int | None = None) -> bool:
         """Take a slot; return False if there is none. Call `release` afterwards."""
-        owners = (caller, organization_id, "")
-        taken = [slots.acquire(owner) for slots, owner in zip(self._slots, owners, strict=True)]
-        if not all(taken):
-            for slots, owner, is_taken in zip(self._slots, owners, taken, strict=True):
-                if is_taken:
-                    slots.release(owner)
-        return all(taken)
+        return self._slots.acquire(caller, organization_id, "")
 
     def release(self, caller: str, organization_id: int | None = None) -> None:
-        for slots, owner in zip(self._slots, (caller, organization_id, ""), strict=True):
-            slots.release(owner)
+        self._slots.release(caller, organization_id, "")
 
 
 def count_down(counts: Counter[Any], key: Hashable) -> None:

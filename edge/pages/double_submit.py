@@ -5,8 +5,7 @@ response.
 from __future__ import annotations
 
 import threading
-import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -15,12 +14,13 @@ from flask import abort, redirect, request
 from werkzeug.wrappers import Response
 
 from edge.pages.guard import current_session
+from edge.pages.kept_values import KeptValues
 from edge.pages.translation import gettext
 
 MOST = 2000  # newest forms that are remembered
 LONGEST = 64  # characters; tokens in forms have 43
 PAGE_SECONDS = 60  # pages are kept briefly, because they show a secret
-MOST_PAGES = 50  # of all people
+MOST_PAGES = 50  # of all people; those of 2,000 forms would take up to 60 MB
 
 
 class _Sent:
@@ -29,25 +29,22 @@ class _Sent:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.led_to = ""
-        self.page = ""
-        self.page_until = 0.0
+        self.has_page = False
 
     def answer(self) -> Any:
         """Return the response, or None if nothing was created."""
         if self.led_to:
             return redirect(self.led_to, 303)
-        if not self.page_until:
-            return None
-        page = self.page  # another request may drop it
-        if time.monotonic() > self.page_until or not page:
-            self.page = ""
-            abort(409, gettext("This form was already sent and its record was created. Secrets are not shown again."))
-        return page
+        return _pages.get(self, _no_page) if self.has_page else None
+
+
+def _no_page() -> str:
+    abort(409, gettext("This form was already sent and its record was created. Secrets are not shown again."))
 
 
 _lock = threading.Lock()
 _sent: OrderedDict[tuple[int, str, str], _Sent] = OrderedDict()
-_with_page: deque[_Sent] = deque()  # oldest first
+_pages: KeptValues[str] = KeptValues(PAGE_SECONDS, MOST_PAGES)
 
 
 def once(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,8 +67,8 @@ def once(view: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(answered, Response) and answered.status_code == 303:
                 sent.led_to = answered.location or ""
             elif isinstance(answered, str):
-                sent.page, sent.page_until = answered, time.monotonic() + PAGE_SECONDS
-                _drop_pages(sent)
+                sent.has_page = True
+                _pages.get(sent, lambda: answered)
             return answered
 
     return answer
@@ -84,11 +81,3 @@ def _remembered(key: tuple[int, str, str]) -> _Sent:
         if len(_sent) > MOST:
             _sent.popitem(last=False)
         return sent
-
-
-def _drop_pages(newest: _Sent) -> None:
-    """Forget pages that are too old, and the oldest ones of too many: pages of 2,000 forms take up to 60 MB."""
-    with _lock:
-        _with_page.append(newest)
-        while len(_with_page) > MOST_PAGES or time.monotonic() > _with_page[0].page_until:
-            _with_page.popleft().page = ""

@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class KeptValues(Generic[Value]):
-    """Values by key, each kept for `seconds`; at most `most` of them."""
+    """Values by key, each kept for `seconds`; at most `most` of them. A new value drops those that are too old."""
 
     def __init__(self, seconds: float, most: int) -> None:
         self._seconds = seconds
@@ -28,10 +28,11 @@ class KeptValues(Generic[Value]):
             return kept[1]
         value = make()
         with self._lock:
-            self._values[key] = (time.monotonic() + self._seconds, value)
-            self._values.move_to_end(key)
-            while len(self._values) > self._most:
+            now = time.monotonic()
+            self._values.pop(key, None)
+            while self._values and (len(self._values) >= self._most or next(iter(self._values.values()))[0] <= now):
                 self._values.popitem(last=False)
+            self._values[key] = (now + self._seconds, value)
         return value
 
     def clear(self) -> None:

@@ -74,15 +74,10 @@ def drawing(organization_id: int) -> Iterator[Callable[[int], None]]:
 
     Call the yielded function after each label: it lets other organizations draw one.
     """
-    turn = DRAWING.join(organization_id)
-    if turn is None:
-        raise Unavailable(OTHERS_ARE_DRAWN)
-    try:
-        if not DRAWING.wait(turn, WAIT_SECONDS):
+    with DRAWING.turn(organization_id, WAIT_SECONDS) as turn:
+        if turn is None:
             raise Unavailable(OTHERS_ARE_DRAWN)
         yield lambda _drawn: DRAWING.give_way(turn)
-    finally:
-        DRAWING.leave(turn)
 
 
 def find(organization_id: int, document_id: str) -> Document | None:

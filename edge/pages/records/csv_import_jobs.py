@@ -112,13 +112,6 @@ def find(organization_id: int, job_id: str) -> Job | None:
     return job if job is not None and job.actor.organization_id == organization_id else None
 
 
-def wait(job_id: str, seconds: float) -> bool:
-    """Wait for the import. Returns False after the timeout."""
-    with _lock:
-        job = _jobs[job_id]
-    return job.ended.wait(seconds)
-
-
 def _run(job: Job, turn: Turn) -> None:
     _checks.wait(turn)
     try:

@@ -56,7 +56,7 @@ def send(browser: Browser, data: bytes, kind: str = "asset", empty: str = "keep"
 
 
 def finished(path: str) -> str:
-    csv_import_jobs.wait(path.rsplit("/", 1)[1], 30)
+    csv_import_jobs._jobs[path.rsplit("/", 1)[1]].ended.wait(60)
     return path
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
@@ -17,6 +16,7 @@ from edge.database.connection import execute
 from edge.events.log import KINDS
 from edge.pages import double_submit
 from edge.pages.cookies import FORM as FORM_COOKIE
+from edge.pages.kept_values import KeptValues
 from edge.people import people
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
@@ -346,8 +346,8 @@ def test_metadata_of_a_client_is_not_overwritten_by_an_open_form(sign_in_as: Sig
 
 def test_few_pages_are_kept_for_a_second_submission(admin: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """They show secrets, and an administrator could fill the memory with those of 2,000 forms."""
-    monkeypatch.setattr(double_submit, "MOST_PAGES", 2)
-    monkeypatch.setattr(double_submit, "_with_page", deque())
+    pages_kept: KeptValues[str] = KeptValues(double_submit.PAGE_SECONDS, 2)
+    monkeypatch.setattr(double_submit, "_pages", pages_kept)
     forms: list[dict[str, object]] = [{"name": f"Handheld {number}", "once": f"kept {number}"} for number in range(3)]
     pages = [admin.post("/devices", form).text for form in forms]
     assert "This form was already sent" in admin.post("/devices", forms[0]).text
@@ -355,7 +355,7 @@ def test_few_pages_are_kept_for_a_second_submission(admin: Browser, monkeypatch:
     later = time.monotonic() + double_submit.PAGE_SECONDS + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
     admin.post("/devices", {"name": "Handheld 4", "once": "kept 4"})
-    assert len(double_submit._with_page) == 1, "older pages are dropped at once"
+    assert len(pages_kept._values) == 1, "older pages are dropped at once"
 
 
 GERMAN = {"Accept-Language": "de"}
