@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
@@ -11,15 +12,19 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Act, Subject, acting
 from edge.bulk import asset_changes
 from edge.bulk.asset_changes import Action, BulkChange, Fault
-from edge.database.connection import execute, execute_many, reading, writing
-from edge.errors import Conflict, EdgeError, Invalid
+from edge.database.connection import database, execute, execute_many, reading, writing
+from edge.errors import Conflict, EdgeError, Invalid, OverQuota, Unavailable
 from edge.people.secrets import new_token
-from edge.texts import N_, Count, fill
+from edge.texts import N_, Count, fill, joined
+from edge.validation.imported_rows import messages_of
 from edge.validation.packed_texts import pack, unpack
 
 MAX_ASSETS = 10_000
 KEPT = 20  # finished jobs of an organization
 STOPPED = N_("stopped before this asset was changed")
+INTERNAL_ERROR = N_("internal error; see the log")
+
+log = logging.getLogger(__name__)
 
 
 class Refused(EdgeError):
@@ -94,6 +99,26 @@ def start(actor: Actor, change: BulkChange, asset_ids: Sequence[int]) -> str:
             quotas.check_cap(actor, "asset", more=len(ids), added=0)
         quotas.charge(actor, quotas.LINE_BYTES * len(ids))
         return _store(act, change, ids)
+
+
+def why_failed(change: Callable[[], object], what: str) -> str:
+    """Make a change in the caller's transaction. Return why it failed, or "". A failure leaves no trace.
+
+    `what` is for the log. Raises OverQuota and Unavailable, which concern the whole job.
+    """
+    try:
+        with database.savepoint():
+            change()
+    except (OverQuota, Unavailable):
+        raise
+    except EdgeError as error:
+        return joined(messages_of(error))
+    except Exception:
+        if not database.connection().in_transaction:  # SQLite has rolled back the slice
+            raise
+        log.exception("Failed: %s", what)
+        return INTERNAL_ERROR
+    return ""
 
 
 def check_idle(organization_id: int) -> None:

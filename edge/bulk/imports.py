@@ -6,7 +6,6 @@ and each row is written exactly once.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -20,17 +19,13 @@ from edge.audit.audit import acting
 from edge.bulk import bulk_jobs, import_kinds
 from edge.bulk.asset_changes import Action, BulkChange
 from edge.bulk.bulk_jobs import BulkJob
-from edge.database.connection import database, execute, execute_many, writing
+from edge.database.connection import execute, execute_many, writing
 from edge.database.sliced_writing import ROWS_OF_STEP, parts_of, write_in_slices
-from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.tags import NewTag
-from edge.texts import N_, joined
+from edge.texts import N_
 from edge.validation import json_text
-from edge.validation.imported_rows import messages_of
 from edge.validation.packed_texts import pack, unpack
-
-log = logging.getLogger(__name__)
 
 KEPT = 5  # finished imports of an organization
 DROPPED_TOGETHER = 500  # rows
@@ -39,7 +34,6 @@ WRITTEN_TOGETHER = 200  # records and tags; 50 records with 500 tags each would 
 FAULTY = "faulty"
 NOT_STORED = N_("the service stopped before the import began: nothing was imported")
 STOPPED = N_("stopped before this row was imported")
-INTERNAL_ERROR = N_("internal error; see the log")
 
 
 class ImportedRow(NamedTuple):
@@ -107,20 +101,16 @@ def write_some(job: BulkJob, until: float, most: int) -> bool:
 
 def _written(job: BulkJob, records: Sequence[NewRecord]) -> list[Outcome]:
     """Write rows together, or else one by one. A row that fails leaves no trace."""
-    try:
-        with database.savepoint():
-            return import_kinds.write(job.actor, job.change.field, records)
-    except (OverQuota, Unavailable):
-        raise
-    except Exception as error:
-        if not database.connection().in_transaction:  # SQLite has rolled back the slice
-            raise
-        if len(records) > 1:
-            return [one for record in records for one in _written(job, [record])]
-        if not isinstance(error, EdgeError):
-            log.exception("Import %s failed for line %d", job.id, records[0].line)
-        reason = joined(messages_of(error)) if isinstance(error, EdgeError) else INTERNAL_ERROR
-        return [Outcome(records[0].line, records[0].external_key or "", FAULTY, pack(reason))]
+    outcomes: list[Outcome] = []
+
+    def write() -> None:
+        outcomes.extend(import_kinds.write(job.actor, job.change.field, records))
+
+    line, key = records[0].line, records[0].external_key or ""
+    reason = bulk_jobs.why_failed(write, f"import {job.id}, from line {line} on")
+    if reason and len(records) > 1:
+        return [one for record in records for one in _written(job, [record])]
+    return [Outcome(line, key, FAULTY, pack(reason))] if reason else outcomes
 
 
 def _next_records(job: BulkJob, most: int) -> list[NewRecord]:

@@ -5,30 +5,26 @@ A slice changes some assets and removes them from the job in one transaction, so
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from edge.audit import quotas
 from edge.bulk import asset_changes, bulk_jobs, import_kinds, imports
 from edge.bulk.asset_changes import Action
 from edge.bulk.bulk_jobs import BulkJob
-from edge.database.connection import column, database, execute_many, writing
+from edge.database.connection import column, execute_many, writing
 from edge.database.sliced_writing import SLICE_SECONDS, next_length
-from edge.errors import EdgeError, OverQuota, Unavailable
+from edge.errors import OverQuota
 from edge.people import people
 from edge.people.people import RANK, Role
 from edge.records import gs1
-from edge.texts import N_, fill, joined
+from edge.texts import N_, fill
 from edge.validation import json_text
-from edge.validation.imported_rows import messages_of
 from edge.validation.packed_texts import pack
-
-log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.01  # waiting writers come first anyway
 MOST_OF_A_SLICE = 200  # assets
-INTERNAL_ERROR = N_("internal error; see the log")
 
 
 def run_jobs(wait: Callable[[float], bool]) -> None:
@@ -103,7 +99,8 @@ def _change_some(job: BulkJob, asset_ids: Sequence[int], until: float) -> None:
     changed: list[tuple[str, int]] = []
     failed: list[tuple[str, str, int]] = []
     for asset_id in asset_ids:
-        if reason := _change(job, asset_id):
+        change = partial(asset_changes.apply, job.actor, job.change, job.id, job.created_at, asset_id)
+        if reason := bulk_jobs.why_failed(change, f"bulk change {job.id}, asset {asset_id}"):
             failed.append((pack(reason), job.id, asset_id))
         else:
             changed.append((job.id, asset_id))
@@ -111,20 +108,3 @@ def _change_some(job: BulkJob, asset_ids: Sequence[int], until: float) -> None:
             break
     execute_many("DELETE FROM bulk_job_asset WHERE job_id = ? AND asset_id = ?", changed)
     execute_many("UPDATE bulk_job_asset SET reason = ? WHERE job_id = ? AND asset_id = ?", failed)
-
-
-def _change(job: BulkJob, asset_id: int) -> str:
-    """Change one asset. Returns why that failed, or "". A failure leaves no trace of this asset."""
-    try:
-        with database.savepoint():
-            asset_changes.apply(job.actor, job.change, job.id, job.created_at, asset_id)
-    except (OverQuota, Unavailable):
-        raise
-    except EdgeError as error:
-        return joined(messages_of(error))
-    except Exception:
-        if not database.connection().in_transaction:  # SQLite has rolled back the slice
-            raise
-        log.exception("Bulk job %s failed for asset %d", job.id, asset_id)
-        return INTERNAL_ERROR
-    return ""

@@ -19,7 +19,7 @@ from edge.records.import_drafts import Plan
 from edge.records.kept_elsewhere import check_home
 from edge.records.locations import LocationRow
 from edge.records.record import Kind
-from edge.records.tags import NewTag, TagRow, is_taken
+from edge.records.tags import NewTag, is_taken
 from edge.texts import N_, fill, joined
 from edge.validation.imported_rows import collected, messages_of
 from edge.validation.packed_texts import pack, unpack
@@ -73,15 +73,6 @@ class _Above(NamedTuple):
     detached: set[NewTag]
 
 
-class _Difference(NamedTuple):
-    """How a row differs from its record."""
-
-    changes: dict[str, Any]
-    new_tags: Sequence[NewTag]
-    detached: Sequence[TagRow]
-    cleared: int = 0
-
-
 def check_records(
     organization_id: int, kind: str, records: Sequence[NewRecord], progress: Callable[[int], None]
 ) -> list[Outcome]:
@@ -122,42 +113,38 @@ def _write_some(act: Act, kind: str, records: Sequence[NewRecord], above: _Above
 def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above) -> _CheckedRow:
     row = _find(organization_id, kind, record.external_key)
     faults = [unpack(record.fault)] if record.fault else []
-    difference = _Difference({}, [], [])
+    plan = Plan(record.external_key, row, {})
     try:
-        difference = _difference(row, record)
-        _check_window_of(row, difference.changes)
+        plan = _plan(row, record)
+        _check_window_of(row, plan.changes)
     except EdgeError as error:
         faults += messages_of(error)
-    faults += _faults_of(organization_id, row, record, difference, above)
+    faults += _faults_of(organization_id, record, plan, above)
     above.keys.update([record.external_key] if record.external_key else [])
-    above.detached.update(NewTag(tag.tag_type, tag.value) for tag in difference.detached)
+    above.detached.update(NewTag(tag.tag_type, tag.value) for tag in plan.detached)
     if faults:
         return _faulty(record, joined(faults))
-    changes, new_tags, detached, cleared = difference
-    plan = Plan(record.external_key, row, changes, new_tags, detached)
     if row is None:
         return _CheckedRow(Outcome(record.line, record.external_key or "", "created"), plan)
-    if not (changes or new_tags or detached):
+    if not (plan.changes or plan.new_tags or plan.detached):
         return _CheckedRow(Outcome(record.line, row.external_key, "unchanged"))
     try:
         check_home(row.id)
     except Conflict as error:
         return _faulty(record, error.args[0])
-    return _CheckedRow(Outcome(record.line, row.external_key, "changed", "", len(detached), cleared), plan)
+    return _CheckedRow(Outcome(record.line, row.external_key, "changed", "", len(plan.detached), plan.cleared), plan)
 
 
-def _faults_of(
-    organization_id: int, row: AssetRow | LocationRow | None, record: NewRecord, change: _Difference, above: _Above
-) -> list[str]:
+def _faults_of(organization_id: int, record: NewRecord, plan: Plan, above: _Above) -> list[str]:
     """Return the errors of a row that depend on other records. `above` describes the rows above."""
     faults: list[str] = []
     parent = record.parent_key
     if parent and parent not in above.keys and not lookup.location_by_key(organization_id, parent):
         faults.append(fill(N_("there is no location %(key)s, and none in a row above"), key=parent))
-    if row is None and "name" not in record.values and not record.fault:
+    if plan.existing is None and "name" not in record.values and not record.fault:
         faults.append(N_("name is required for a new record"))
-    faults += _too_many_tags(row, change)
-    taken = [tag for tag in change.new_tags if tag not in above.detached and is_taken(organization_id, tag)]
+    faults += _too_many_tags(plan)
+    taken = [tag for tag in plan.new_tags if tag not in above.detached and is_taken(organization_id, tag)]
     message = N_("tag %(tag)s belongs to another record")
     faults += [fill(message, tag=f"{tag.tag_type}:{tag.value}") for tag in taken[:MAX_TAKEN_TAGS]]
     return faults
@@ -168,11 +155,11 @@ def _check_window_of(row: AssetRow | LocationRow | None, changes: Mapping[str, A
     check_window(begins, changes.get("valid_to", row.valid_to if row else None))
 
 
-def _too_many_tags(row: AssetRow | LocationRow | None, change: _Difference) -> list[str]:
-    if not change.new_tags:  # an older record may have more than the limit
+def _too_many_tags(plan: Plan) -> list[str]:
+    if not plan.new_tags:  # an older record may have more than the limit
         return []
-    left = [tag.value for tag in row.tags if tag not in change.detached] if row else []
-    left += [tag.value for tag in change.new_tags]
+    left = [tag.value for tag in plan.existing.tags if tag not in plan.detached] if plan.existing else []
+    left += [tag.value for tag in plan.new_tags]
     faults: list[str] = []
     collected(faults, lambda: number_of_tags("tags", len(left), sum(len(value.encode()) for value in left)))
     return faults
@@ -187,15 +174,15 @@ def _find(organization_id: int, kind: str, external_key: str | None) -> AssetRow
     return KINDS[kind].get(organization_id, match.id) if match else None
 
 
-def _difference(row: AssetRow | LocationRow | None, record: NewRecord) -> _Difference:
-    """Return the columns and tags that change, and how many fields are cleared. Raises Invalid for bad metadata."""
+def _plan(row: AssetRow | LocationRow | None, record: NewRecord) -> Plan:
+    """Return what a row changes in its record. Raises Invalid for bad metadata."""
     given = dict(record.values)
     if record.properties is not None:
         saved = given.get("metadata") or (row.metadata if isinstance(row, AssetRow) else "{}")
         given["metadata"] = metadata_fields.with_properties(saved, record.properties)
     parent = {} if record.parent_key is None else {"parent_external_key": record.parent_key or None}
     if row is None:
-        return _Difference(given | parent, record.tags, [])
+        return Plan(record.external_key, None, given | parent, record.tags)
     changes = {name: value for name, value in given.items() if not _is_same(name, value, getattr(row, name))}
     attached, listed = {(tag.tag_type, tag.value) for tag in row.tags}, set(record.tags)
     detached = [
@@ -203,7 +190,8 @@ def _difference(row: AssetRow | LocationRow | None, record: NewRecord) -> _Diffe
     ]
     cleared = sum(value in (None, "{}") for value in changes.values())
     moved = {name: key for name, key in parent.items() if key != getattr(row, name)}
-    return _Difference(changes | moved, [tag for tag in record.tags if tuple(tag) not in attached], detached, cleared)
+    new = [tag for tag in record.tags if tuple(tag) not in attached]
+    return Plan(record.external_key, row, changes | moved, new, detached, cleared)
 
 
 def _is_same(name: str, entered: Any, saved: Any) -> bool:

@@ -17,13 +17,17 @@ _FIXED = ("id", "external_key", "created_at", "deleted_at")  # of a record that 
 
 
 class Plan(NamedTuple):
-    """A new record, or changes to an existing one. Without `external_key` a key is generated."""
+    """A new record, or changes to an existing one: columns, and tags that are attached and detached.
+
+    Without `external_key` a key is generated. `cleared`: number of fields that lose their value.
+    """
 
     external_key: str | None
     existing: Any
     changes: dict[str, Any]
-    new_tags: Sequence[NewTag]
+    new_tags: Sequence[NewTag] = ()
     detached: Sequence[TagRow] = ()
+    cleared: int = 0
 
 
 class Draft(NamedTuple):

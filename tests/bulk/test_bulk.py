@@ -288,7 +288,7 @@ def test_an_unexpected_error_in_one_asset_does_not_stop_the_others(
     monkeypatch.setattr(asset_changes, "apply", fail)
     job = run(ed, RETIRE, ids_of(pallets))
     assert [(fault.asset_id, fault.reason) for fault in bulk_jobs.failures(job, 10)] == [
-        (poison, slices.INTERNAL_ERROR)
+        (poison, bulk_jobs.INTERNAL_ERROR)
     ]
     assert assets.get(ed.organization_id, poison).deleted_at is None
 
