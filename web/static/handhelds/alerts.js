@@ -1,6 +1,7 @@
 // Open alerts of rules, shown above the result. Without a connection the last ones are shown with their time, so nobody
 // takes them for the present state. Starts when it is loaded, which is tried again until it succeeds.
 
+import { siteNow } from "./clock.js";
 import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
 import { fill } from "./sheets.js";
@@ -34,7 +35,7 @@ async function refresh() {
     isOld = !answer;
     if (answer) {
       answered = no;
-      kept = { organization: by.organization, at: Date.now(), total: answer.total, newest: answer.newest };
+      kept = { organization: by.organization, at: siteNow(), total: answer.total, newest: answer.newest };
       queue.save("alerts", kept).catch(() => {}); // without room for it they are shown all the same
     }
   }

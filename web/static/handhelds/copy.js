@@ -20,7 +20,7 @@ const emptyIndex = () => ({ codes: new CodeIndex(), keys: new Map(), alike: new 
 let index = emptyIndex(); // code -> row, and asset -> its carrier by id; rebuilt after a change of codes
 let organization = null;
 const scanned = new Map(); // id of an asset -> where and when (seconds) this device scanned it last
-export let updatedAt = 0; // when the server was last asked, by this device's clock
+export let updatedAt = 0; // when the server was last asked, by the site's clock
 
 const asset = (row) => {
   if (!row) return undefined;
@@ -56,7 +56,7 @@ export async function refresh(me) {
     makeIndex();
     await queue.saveAssets(fresh);
   }
-  updatedAt = Date.now();
+  updatedAt = clock.siteNow();
   await queue.cache("copy", { updatedAt, organization });
 }
 

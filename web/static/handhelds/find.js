@@ -65,7 +65,7 @@ function known(one) {
 /** How old the device's copy is. */
 export function asOf() {
   if (!copy.updatedAt) return t("No connection, and no data on this device yet.");
-  return t("No connection. Data on this device: {ago}.", { ago: ago(copy.updatedAt) });
+  return t("No connection. Data on this device: {ago}.", { ago: ago(copy.updatedAt, siteNow()) });
 }
 
 function detail(text, { assets, location, total }) {

@@ -1,6 +1,7 @@
 // What is drawn again when something changed: the large result, the log, the count, the lists that are open.
 
 import { loading } from "./carrier.js";
+import { siteNow, siteTime } from "./clock.js";
 import * as expected from "./expected.js";
 import { signal } from "./feedback.js";
 import { choice } from "./locations.js";
@@ -84,12 +85,12 @@ export function countOf(log) {
 }
 
 export function isHere(entry) {
-  if (!choice.location || entry.locationId !== choice.location.id || entry.at < countedSince || entry.take) return false;
+  if (!choice.location || entry.locationId !== choice.location.id || entry.take || siteTime(entry) < countedSince) return false;
   const by = signedIn();
   return Boolean(by) && entry.session === by.session;
 }
 
 export function beginAnew() {
-  countedSince = Date.now();
+  countedSince = siteNow();
   localStorage.setItem("edge-count-since", String(countedSince));
 }
