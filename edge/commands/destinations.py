@@ -36,7 +36,7 @@ from edge.rules.channels.kinds import KINDS as CHANNEL_KINDS
 from edge.rules.channels.kinds.email.mail_settings import Security
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.forms import Form
-from edge.rules.outputs.output_state import TEST_SECONDS
+from edge.rules.outputs.outputs import TEST_SECONDS
 from edge.validation import values
 
 _ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")

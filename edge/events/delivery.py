@@ -29,6 +29,7 @@ Sent = TypeVar("Sent", contravariant=True)  # what a sender takes
 MOST_EVENTS = 200  # per round
 ROUND_SECONDS = 1.0
 MOST_SET_ASIDE = 300  # failed events and those queued behind them
+MAX_ERROR = 300  # characters
 
 
 class Round:
@@ -251,13 +252,23 @@ class Round:
         )
 
 
-def attempt_to_send(sender: Sender[Message], message: Message) -> tuple[Outcome, Attempt]:
+def attempt_to_send(sender: Sender[Any], message: Numbered) -> tuple[Outcome, Attempt]:
     """Send one message and return its outcome with the attempt to record."""
     at, began = clock.now(), time.monotonic()
     outcome = sender.send(message)
     took = int((time.monotonic() - began) * 1000)
     is_delivered = outcome.result is Result.DELIVERED
-    return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.detail)
+    return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.detail[:MAX_ERROR])
+
+
+class Numbered(Protocol):
+    """A message as its attempt is listed."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
 
 
 class Message(NamedTuple):
@@ -296,3 +307,16 @@ class Sender(Protocol[Sent]):
     def send(self, message: Sent, /) -> Outcome: ...
 
     def close(self) -> None: ...
+
+
+class Unusable:
+    """Sender of a destination that cannot be used, with the reason."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def send(self, _message: object) -> Outcome:
+        return Outcome(Result.FAILED, self._why)
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -34,7 +34,7 @@ class Attempt(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The result of one delivery round. `retries` replaces the stored retries."""
+    """The result of one delivery round. `retries` replaces the stored retries. `pieces`: in each attempt."""
 
     seq: int
     retries: Collection[Retry]
@@ -45,6 +45,7 @@ class Progress(NamedTuple):
     last_error: str | None
     lost: int
     disabled_reason: str | None = None
+    pieces: int = 1
 
 
 def retries_of(key: int) -> list[Retry]:
@@ -72,7 +73,7 @@ def retries_due() -> set[int]:
 
 def record_progress(key: int, progress: Progress) -> None:
     """Store a round's result in one transaction, after sending. A crash before it resends events with the same ids."""
-    delivered = sum(attempt.is_delivered for attempt in progress.attempts)
+    delivered = progress.pieces * sum(attempt.is_delivered for attempt in progress.attempts)
     with writing():
         execute(
             "UPDATE destination SET position = max(position, ?), failures = ?, failing_since = ?, next_try_at = ?, "

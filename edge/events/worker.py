@@ -23,7 +23,7 @@ from edge.errors import EdgeError, HistoryUnavailable, SetupError
 from edge.events import destinations, detection, progress
 from edge.events import log as events
 from edge.events.checked_connection import trust
-from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
+from edge.events.delivery import Message, Round, Sender, Unusable, attempt_to_send
 from edge.events.delivery_threads import DeliveryThreads, Turn
 from edge.events.destinations import DestinationKind, is_epcis
 from edge.events.detection import Silence
@@ -266,7 +266,7 @@ class EventsWorker:
         try:
             secret = unseal(row.secret)
         except SetupError as error:
-            return _Unusable(str(error))
+            return Unusable(str(error))
         if row.kind == DestinationKind.WEBHOOK:
             return Webhook(row.url, secret, row.network, self._tls)
         client_id = f"edge-events-{fingerprint()}-{row.no}"
@@ -288,16 +288,3 @@ class _Passed(NamedTuple):
 
     seq: int
     noted_at: float
-
-
-class _Unusable:
-    """Sender of a destination that cannot be used, with the reason."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def send(self, _message: Message) -> Outcome:
-        return Outcome(Result.FAILED, self._why)
-
-    def close(self) -> None:
-        """Do nothing."""

@@ -25,7 +25,6 @@ from edge.pages.translation import gettext
 from edge.people import secrets
 from edge.people.secrets import new_token, new_webhook_secret
 from edge.rules.channels import channels, outbox
-from edge.rules.channels import schedule as channel_schedule
 from edge.rules.channels.channels import NewChannel, schedule_of
 from edge.rules.channels.kind import ChannelKind
 from edge.rules.channels.kinds import KINDS as CHANNEL_KINDS
@@ -189,6 +188,7 @@ def channel(no: int) -> str:
         facts=CHANNEL_KINDS[row.kind].facts(row.settings),
         schedule=schedule_of(row),
         test=last_test(row),
+        attempts=channels.KIND.list_attempts(row.organization_id, no),
     )
 
 
@@ -212,7 +212,7 @@ def _channel_entered(form: Mapping[str, str], row: Destination | None) -> tuple[
         network = row.network
     sealed = secrets.seal(secret) if secret else None if is_kept else b""
     title = values.name("name", form.get("name", "").strip())
-    return (NewChannel(name, title, checked, sealed, channel_schedule.checked(form), network),)
+    return (NewChannel(name, title, checked, sealed, channels.checked_schedule(form), network),)
 
 
 def _secret(form: Mapping[str, str], kind: ChannelKind) -> str:

@@ -223,11 +223,11 @@ NOT_AUDITED = {
     },
     "messages of alerts, which are audited themselves, and how far each channel is": {
         "worker.Messages", "worker.give_up", "worker.record", "outbox.enqueue", "outbox.postpone",
-        "outbox.remove", "saved_filters.enqueue_due",
+        "outbox.lose", "outbox.remove", "saved_filters.enqueue_due",
     },
     "what the broker has acknowledged; the alerts that switch outputs are audited themselves": {
-        "output_state.drop_last_command", "output_state.drop_old_commands", "output_state.record",
-        "output_state.record_failure",
+        "outputs.drop_last_command", "outputs.drop_old_commands", "outputs.record",
+        "outputs.record_failure",
     },
     "readings of tags, and faults that the box found": {
         "asset_values.record", "box_faults.record", "alerts.close_excess",

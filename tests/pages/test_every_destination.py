@@ -279,6 +279,8 @@ def test_what_failed_is_sent_again_until_it_arrives(stage: Stage, admin: Browser
     for _ in range(7):
         stage.work(SECOND)
     assert stage.row.last_error is None
+    if stage.case.store is not outputs:
+        assert "accepted" in admin.get(f"{stage.case.path}/{stage.row.no}").text, "each attempt is listed"
     assert len(stage.sender.sent) == (2 if stage.case.store is outputs else 1), "an output is switched off again"
 
 

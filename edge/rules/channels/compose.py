@@ -12,6 +12,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from edge import clock
+from edge.events.progress import TEST
 from edge.rules.channels.outbox import Attachment, Message
 
 MOST_IN_DIGEST = 200
@@ -35,6 +36,10 @@ class Outgoing(NamedTuple):
     text: str
     entries: Sequence[Entry] = ()
     attachment: Attachment | None = None
+
+    @property
+    def kind(self) -> str:
+        return "message" if self.entries else TEST
 
 
 def outgoing(outgoing_id: str, entries: Sequence[Entry], zone: tzinfo) -> Outgoing:

@@ -83,8 +83,14 @@ def _drop(key: int, condition: str, most: int) -> None:
     newest = f"SELECT no FROM message WHERE destination_id = ? AND {condition} ORDER BY no DESC LIMIT -1 OFFSET ?"
     beyond = column(newest, (key, most))
     if beyond:
-        remove(key, beyond)
-        execute("UPDATE destination SET lost = lost + ? WHERE id = ?", (len(beyond), key))
+        lose(key, beyond)
+
+
+def lose(key: int, numbers: Collection[int]) -> None:
+    """Remove messages that are given up, and count them as lost."""
+    with writing():
+        remove(key, numbers)
+        execute("UPDATE destination SET lost = lost + ? WHERE id = ?", (len(numbers), key))
 
 
 def file_of(number: int) -> Attachment | None:
@@ -110,7 +116,7 @@ def due(key: int, now: int, limit: int) -> list[Waiting]:
 
 
 def remove(key: int, numbers: Collection[int]) -> None:
-    """Remove messages that were sent or given up, in the caller's transaction."""
+    """Remove messages that were sent or given up."""
     with writing():
         execute_many("DELETE FROM message WHERE no = ?", [(number,) for number in numbers])
         retries = [(key, number) for number in numbers]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import secrets
 import ssl
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,17 +19,17 @@ from pathlib import Path
 
 from edge import clock
 from edge.audit.actors import THE_BOX
-from edge.database.connection import execute, writing
+from edge.database.connection import writing
 from edge.database.instance import fingerprint
 from edge.errors import SetupError
 from edge.events import retry_schedule
 from edge.events.checked_connection import trust
-from edge.events.delivery import Outcome, Result
+from edge.events.delivery import Outcome, Result, Unusable, attempt_to_send
 from edge.events.delivery_threads import Turn
 from edge.events.family import Destination
-from edge.events.progress import TEST, Attempt, is_due, record_test
+from edge.events.progress import Attempt, Progress, is_due, record_progress, record_test, retries_of
 from edge.people.secrets import unseal
-from edge.rules.channels import channels, compose, outbox, schedule
+from edge.rules.channels import channels, compose, outbox
 from edge.rules.channels.channels import schedule_of
 from edge.rules.channels.compose import PARTLY, Entry, Outgoing
 from edge.rules.channels.kinds import KINDS
@@ -38,7 +37,6 @@ from edge.rules.channels.outbox import Waiting
 
 log = logging.getLogger(__name__)
 
-MAX_ERROR = 300
 MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
 
 
@@ -71,10 +69,8 @@ class Messages:
         if row is None:
             return False
         if row.tested_at is not None:
-            at, began, number = clock.now(), time.monotonic(), f"edge.test.{secrets.token_hex(8)}"
-            outcome = self._send(row, compose.test_message(number, row.name))
-            took, is_ok = int((time.monotonic() - began) * 1000), outcome.result is Result.DELIVERED
-            record_test(row.id, Attempt(at, took, number, TEST, is_ok, outcome.detail[:MAX_ERROR]))
+            test = compose.test_message(f"edge.test.{secrets.token_hex(8)}", row.name)
+            record_test(row.id, self._send(row, test)[1])
             return True
         now = clock.now()
         if not is_due(row.next_try_at, now):
@@ -83,20 +79,20 @@ class Messages:
         rows = self._ready(row, waiting, now)
         if not rows:
             return False
-        outcome = self._send(row, self._outgoing(row, rows, now))
+        outcome, attempt = self._send(row, self._outgoing(row, rows, now))
         if outcome.result is not Result.DELIVERED:
             log.warning("Channels: %s did not accept a message: %s", row.name, outcome.detail)
-        record(row, rows, outcome, clock.now())
+        record(row, rows, outcome, attempt)
         return outcome.result is Result.DELIVERED
 
     def _ready(self, row: Destination, waiting: list[Waiting], now: int) -> list[Waiting]:
         """Return the messages to send in one piece: all of a digest, or the first one."""
         zone = self.zone()
-        if not waiting or schedule.is_quiet(now, schedule_of(row), zone):
+        if not waiting or channels.is_quiet(now, schedule_of(row), zone):
             return []
         first = waiting[0].enqueued_at
         if (
-            first <= now < schedule.due_at(first, schedule_of(row), zone)
+            first <= now < channels.due_at(first, schedule_of(row), zone)
         ):  # a first one in the future: the clock went back
             return []
         if waiting[0].attempts or waiting[0].has_file:  # refused before, perhaps because of one of them
@@ -106,17 +102,17 @@ class Messages:
 
     def _outgoing(self, row: Destination, rows: list[Waiting], now: int) -> Outgoing:
         zone = self.zone()
-        entries = [Entry(one.message, schedule.is_late(one.enqueued_at, schedule_of(row), zone, now)) for one in rows]
+        entries = [Entry(one.message, channels.is_late(one.enqueued_at, schedule_of(row), zone, now)) for one in rows]
         outgoing = compose.outgoing(f"edge.{fingerprint()}.{row.no}.{rows[0].number}", entries, zone)
         return outgoing._replace(attachment=outbox.file_of(rows[0].number)) if rows[0].has_file else outgoing
 
-    def _send(self, row: Destination, outgoing: Outgoing) -> Outcome:
+    def _send(self, row: Destination, outgoing: Outgoing) -> tuple[Outcome, Attempt]:
         try:
             secret = unseal(row.secret) if row.secret else ""
         except SetupError as error:
-            return Outcome(Result.FAILED, str(error))
+            return attempt_to_send(Unusable(str(error)), outgoing)
         with closing(KINDS[row.kind].new_sender(row.settings, secret, row.network, self._tls)) as sender:
-            return sender.send(outgoing)
+            return attempt_to_send(sender, outgoing)
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -124,31 +120,26 @@ class Messages:
         return trust(self.authority_file)
 
 
-def record(row: Destination, rows: Sequence[Waiting], outcome: Outcome, now: int) -> None:
+def record(row: Destination, rows: Sequence[Waiting], outcome: Outcome, attempt: Attempt) -> None:
     """Record the outcome of one attempt to send messages, in one transaction after it.
 
     A crash before it sends the messages again, under the same number.
     """
+    now, is_sent, is_refused = clock.now(), attempt.is_delivered, outcome.result is Result.REFUSED
+    failures = 0 if is_sent else row.failures + 1
+    pause = max(retry_schedule.destination_pause(failures), int(outcome.wait_seconds * clock.SECOND))
+    is_pausing = not is_sent and (not is_refused or retry_schedule.is_failing(failures))
+    error = None if is_sent and not outcome.detail.startswith(PARTLY) else attempt.detail
+    failing_since = None if is_sent else row.failing_since or attempt.at
     with writing():
-        if outcome.result is Result.DELIVERED:
+        if is_sent:
             outbox.remove(row.id, [one.number for one in rows])
-            execute(
-                "UPDATE destination SET delivered = delivered + ?, failures = 0, failing_since = NULL, "
-                "next_try_at = 0, last_error = ?, last_success_at = ? WHERE id = ?",
-                (len(rows), outcome.detail if outcome.detail.startswith(PARTLY) else None, now, row.id),
-            )
-            return
-        failures = row.failures + 1
-        is_waiting = outcome.result is not Result.REFUSED or retry_schedule.is_failing(failures)
-        pause = max(retry_schedule.destination_pause(failures), int(outcome.wait_seconds * 1_000_000))
-        execute(
-            "UPDATE destination SET failures = ?, failing_since = ifnull(failing_since, ?), next_try_at = ?, "
-            "last_error = ? WHERE id = ?",
-            (failures, now, now + pause if is_waiting else 0, outcome.detail[:MAX_ERROR], row.id),
-        )
-        if outcome.result is Result.REFUSED:  # perhaps because of these messages; others go ahead
+        elif is_refused:  # perhaps because of these messages; others go ahead
             attempts = max((one.attempts for one in rows), default=0) + 1
             outbox.postpone(row.id, rows, now + retry_schedule.destination_pause(attempts))
+        next_try_at, retries = now + pause if is_pausing else 0, retries_of(row.id)
+        progress = Progress(row.position, retries, [attempt], failures, failing_since, next_try_at, error, 0)
+        record_progress(row.id, progress._replace(pieces=len(rows)))
 
 
 def give_up(row: Destination, rows: Sequence[Waiting], now: int) -> list[Waiting]:
@@ -157,7 +148,5 @@ def give_up(row: Destination, rows: Sequence[Waiting], now: int) -> list[Waiting
         one.number for one in rows if retry_schedule.is_hopeless(one.enqueued_at, max(one.attempts, row.failures), now)
     }
     if hopeless:
-        with writing():
-            outbox.remove(row.id, hopeless)
-            execute("UPDATE destination SET lost = lost + ? WHERE id = ?", (len(hopeless), row.id))
+        outbox.lose(row.id, hopeless)
     return [one for one in rows if one.number not in hopeless]

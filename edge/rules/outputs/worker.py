@@ -10,18 +10,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
 from edge.errors import EdgeError
 from edge.events.delivery import Outcome, Result
 from edge.events.family import Destination
+from edge.events.mqtt import OutputCommands
 from edge.events.standby_thread import StandbyThread
-from edge.rules.outputs import output_state, outputs
+from edge.rules.outputs import outputs
 from edge.rules.outputs.forms import Command, Form
-from edge.rules.outputs.output_state import LastCommand
-from edge.rules.outputs.outputs import entered_of
+from edge.rules.outputs.outputs import LastCommand, entered_of
 
 log = logging.getLogger(__name__)
 
@@ -39,31 +39,18 @@ class State(NamedTuple):
     until: int
 
 
-class Sender(Protocol):
-    """A connection to the broker. `connections` counts the connections made so far."""
-
-    connections: int
-
-    @property
-    def is_up(self) -> bool: ...
-
-    def send(self, topic: str, payload: str) -> Outcome: ...
-
-    def close(self) -> None: ...
-
-
 class OutputsWorker(StandbyThread):
     unexpected_seconds = fault_seconds = 5.0
     stop_seconds = 3.0
 
-    def __init__(self, new_sender: Callable[[], Sender]) -> None:
+    def __init__(self, new_sender: Callable[[], OutputCommands]) -> None:
         """Prepare without a thread and without a connection. `wake` looks for new alerts; call it after the commit.
 
         At its end the thread switches off all outputs that are on, as far as the broker answers.
         """
-        super().__init__("outputs", output_state.is_needed, self.work_once, self._end)
+        super().__init__("outputs", outputs.is_needed, self.work_once, self._end)
         self._new_sender = new_sender
-        self._sender: Sender | None = None
+        self._sender: OutputCommands | None = None
         self._connection = 0
         self._sent: dict[int, State] = {}  # acknowledged on this connection, by output
         self._failures: dict[int, int] = {}  # in sequence, by output
@@ -87,21 +74,21 @@ class OutputsWorker(StandbyThread):
     def work_once(self) -> float:
         """Publish the commands that are due. Returns the seconds until the next round."""
         rows, now = outputs.KIND.all(), clock.now()
-        last_commands = output_state.last_commands()
+        last_commands = outputs.last_commands()
         self._topics = frozenset([*(row.topic for row in rows), *(one.topic for one in last_commands)])
         self._sent = {no: sent for no, sent in self._sent.items() if any(row.no == no for row in rows)}
         if self._sender and not self._sender.is_up:
             self._sent.clear()
-        rules = output_state.rules_of_outputs()
+        rules = outputs.rules_of_outputs()
         wait = LOOK_SECONDS
         self._send_last_commands(last_commands)
         for row in rows:
-            until = output_state.on_until(row, rules.get(row.no, []), now)
+            until = outputs.on_until(row, rules.get(row.no, []), now)
             self._switch(row, is_on=until > now, until=until)
             if until > now:
                 wait = min(wait, (until - now) / SECOND)
         if time.monotonic() > self._cleaned_at:
-            output_state.drop_old_commands(now)
+            outputs.drop_old_commands(now)
             self._cleaned_at = time.monotonic() + CLEANING_SECONDS
         return wait
 
@@ -124,18 +111,18 @@ class OutputsWorker(StandbyThread):
         if outcome.result is not Result.DELIVERED:
             if row.failing_since is None or row.last_error != outcome.detail:
                 log.warning("Outputs: %s was not switched: %s", row.name, outcome.detail)
-                output_state.record_failure(row.id, outcome.detail, clock.now())
+                outputs.record_failure(row.id, outcome.detail, clock.now())
             return
         self._sent[row.no] = state
         if row.is_on != is_on or row.failing_since is not None:
-            output_state.record(row.id, clock.now(), is_on=is_on)
+            outputs.record(row.id, clock.now(), is_on=is_on)
 
     def _send_last_commands(self, last_commands: Iterable[LastCommand]) -> None:
         """Publish last commands. Call before switching: another output may use the topic now."""
         for one in last_commands:
             outcome = self._send(LAST_COMMANDS, one.topic, one.payload)
             if outcome and outcome.result is Result.DELIVERED:
-                output_state.drop_last_command(one)
+                outputs.drop_last_command(one)
                 self._sent = {no: sent for no, sent in self._sent.items() if sent.command.topic != one.topic}
 
     def _send(self, key: int, topic: str, payload: str) -> Outcome | None:

@@ -9,8 +9,7 @@ import pytest
 
 from edge import clock
 from edge.clock import SECOND
-from edge.rules.channels.channels import Schedule
-from edge.rules.channels.schedule import due_at, is_late, is_quiet
+from edge.rules.channels.channels import Schedule, due_at, is_late, is_quiet
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHT = Schedule(quiet_from=22 * 60, quiet_until=6 * 60)

@@ -19,7 +19,7 @@ from edge.readers import readers
 from edge.rules import alerts, rules
 from edge.rules.conditions import Condition
 from edge.rules.engine import Engine
-from edge.rules.outputs import forms, output_state, outputs
+from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.worker import OutputsWorker
 from edge.runtime.readiness import check_destinations
 from tests.conftest import Cast
@@ -249,7 +249,7 @@ def test_changes_and_removal_switch_off_and_old_alerts_do_not_switch_on(stage: S
     outputs.remove(stage.actor, lamp.no)
     stage.worker = OutputsWorker(lambda: stage.device)
     assert stage.work() == ["off"], "also after a crash"
-    assert not output_state.is_needed()
+    assert not outputs.is_needed()
 
 
 @pytest.mark.parametrize("is_refused_first", [False, True])
@@ -319,7 +319,7 @@ def test_a_reader_may_use_the_topic_of_the_last_output_that_was_removed(stage: S
 
 def test_on_a_shared_box_a_check_names_no_output(stage: Stage, cast: Cast) -> None:
     lamp = stage.add_lamp()
-    output_state.record_failure(lamp.id, "not authorized", stage.now - 2 * outputs.KIND.trouble_after)
+    outputs.record_failure(lamp.id, "not authorized", stage.now - 2 * outputs.KIND.trouble_after)
     shared = check_destinations("outputs", stage.worker)
     assert (shared.ok, "Lamp" in shared.detail) == (False, False)
     execute("DELETE FROM audit WHERE organization_id = ?", (cast.rival,))
