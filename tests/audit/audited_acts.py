@@ -222,7 +222,7 @@ NOT_AUDITED = {
         "changes.take", "log.add", "log.drop_old", "subscriptions.log_changes",
     },
     "messages of alerts, which are audited themselves, and how far each channel is": {
-        "worker.Messages", "worker.give_up", "worker.record", "outbox.enqueue", "outbox.postpone",
+        "outbox.enqueue", "outbox.postpone",
         "outbox.lose", "outbox.remove", "saved_filters.enqueue_due",
     },
     "what the broker has acknowledged; the alerts that switch outputs are audited themselves": {
