@@ -17,7 +17,7 @@ from edge.operations import counted_time, encryption
 from edge.operations import restore_drill as drill
 from edge.operations.files import hold
 from edge.operations.snapshots import CopySummary
-from edge.tracking.deletion import newest_scan
+from edge.tracking import report
 
 
 @click.command()
@@ -81,7 +81,7 @@ def trust_clock(setup: Setup) -> None:
     Reads then have their time of receipt again.
     """
     open_site(setup)
-    now, newest = clock.now(), newest_scan() or 0
+    now, newest = clock.now(), report.newest_scan()
     counted_time.confirm(setup.config.data_dir, newest)
     click.echo(f"It is {clock.rfc3339(now)}. The clock is now trusted.")
     if newest > now:

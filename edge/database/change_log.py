@@ -4,14 +4,15 @@ Triggers fill it (`edge.database.triggers.LOGGED`), so every write is recorded, 
 trigger exists only while a follower needs it, so a box without followers pays nothing. The log stores keys only. Rows
 are read when they are needed, so a lost or repeated change does no harm.
 
-A follower has a row in `follower`. Events and EPCIS move their position in the transaction of their effect. The others
-(sites, the hub, readers of the open feed, a service) return with a number of their own, and their position is the
-number up to which the log may have dropped changes. Decision record: web/manual/decisions/one-log.md
+A follower has a row in `follower`. Events, EPCIS, the index of past positions and the digests of days move their
+position in the transaction of their effect. The others (sites, the hub, readers of the open feed, a service) return
+with a number of their own, and their position is the number up to which the log may have dropped changes.
+Decision record: web/manual/decisions/one-log.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
@@ -44,6 +45,9 @@ class Kind(IntEnum):
     # For webhooks with EPCIS only. `c` is the location, the carrier or the door. `before` is JSON: the kind of the
     # event as in `epcis_withdrawn`, 1 if it came, -1 if it went or 0, and when it was recorded.
     EPCIS = 14  # an event of asset `a` at time `b`
+    # For the index of past positions and the digests of days only. Deletions by age are such changes, too.
+    LEFT = 15  # a history row of track `a` at time `b` is no longer there, or not at source `c`
+    NUMBERS = 16  # site `a` gave other numbers to tracks or locations of its history
 
 
 class Change(NamedTuple):
@@ -55,7 +59,8 @@ class Change(NamedTuple):
     before: str | None = None
 
 
-_TAKES = "name IN ('events', 'epcis')"  # the others return with a number of their own
+_TAKES = "name IN ('events', 'epcis', 'past', 'digests')"  # the others return with a number of their own
+_MOST_TAKEN = 500
 _LAST_FOR_COPIES = Kind.WHOLE_TRACK
 _COLUMNS = "SELECT seq, kind, a, b, c, before FROM change"
 
@@ -117,7 +122,7 @@ def oldest_kept() -> int:
 
 
 def trim(until_seq: int, limit: int) -> int:
-    """Drop the oldest changes up to a number, but none that events have not read. Returns how many."""
+    """Drop the oldest changes up to a number, but none that a follower has still to take. Returns how many."""
     with writing():
         until_seq = min(until_seq, _taken())
         oldest = execute("SELECT seq FROM change WHERE seq <= ? ORDER BY seq LIMIT ?", (until_seq, limit)).fetchall()
@@ -143,6 +148,13 @@ def take(follower: Follower, limit: int) -> list[Change]:
     return changes
 
 
+def catch_up(follower: Follower, follow: Callable[[Collection[Change]], object]) -> None:
+    """Let a follower take all changes, some in each transaction."""
+    while has_news(follower):
+        with writing():
+            follow(take(follower, _MOST_TAKEN))
+
+
 def waiting(follower: Follower, condition: str, values: Mapping[str, int]) -> list[Change]:
     """Return the changes that a follower has not taken and that meet a condition in SQL."""
     sql = f"{_COLUMNS} WHERE seq > (SELECT position FROM follower WHERE name = :name) AND {condition}"
@@ -150,7 +162,7 @@ def waiting(follower: Follower, condition: str, values: Mapping[str, int]) -> li
 
 
 def _taken() -> int:
-    """Return the number up to which events and EPCIS have taken all changes."""
+    """Return the number up to which the followers that take changes have all taken them."""
     row = execute(f"SELECT min(position) FROM follower WHERE {_TAKES}").fetchone()
     return newest() if row[0] is None else int(row[0])
 

@@ -102,7 +102,8 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
             connection.execute(f'DROP TRIGGER "{item.name}"')
         elif item.kind == "index" and item not in required:
             connection.execute(f'DROP INDEX "{item.name}"')
-    waiting, former = _former_log(connection, number, {item.name for item in required})
+    marks_newest = "track_newest_added" in {item.name for item in present}
+    waiting, former = _former_log(connection, number, {item.name for item in required}, marks_newest=marks_newest)
     dropped = _leave_out_values(connection, number)
     kinds = {item.name: item.kind for item in required if item.kind in ("table", "view")}
     dropped |= _put_views_aside(connection, present, kinds)
@@ -121,27 +122,31 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
     _create(connection, required | (present & allowed))
     for statement in former:
         connection.execute(statement)
-    if number <= triggers.LAST_WITH_NEWEST_SEEN and "track_newest_added" in {item.name for item in present}:
-        connection.execute("DROP TRIGGER IF EXISTS track_newest_read")
-        connection.execute(triggers.NEWEST_SEEN)
     connection.execute("DELETE FROM schema_step WHERE number > ?", (number,))
     connection.execute(f"PRAGMA user_version = {number:d}")
     _check_result(connection, required, allowed)
     return dropped
 
 
-def _former_log(connection: sqlite3.Connection, number: int, tables: set[str]) -> tuple[_Waiting, list[str]]:
+def _former_log(
+    connection: sqlite3.Connection, number: int, tables: set[str], *, marks_newest: bool
+) -> tuple[_Waiting, list[str]]:
     """Return the changes that followers have not read, as rows of tables of earlier releases, and their triggers."""
-    if number > triggers.LAST_WITH_FORMER_EPCIS or not _columns(connection, "follower"):
-        return {}, []
-    followers = {name for (name,) in connection.execute("SELECT name FROM follower")}
-    waiting = {
-        table: connection.execute(sql).fetchall()
-        for table, (last, sql) in _WAITING.items()
-        if number <= last and not _columns(connection, table)
-    }
-    connection.execute("DELETE FROM change WHERE kind > ?", (13 if "follower" in tables else 11,))
-    connection.execute("DELETE FROM follower WHERE name = 'epcis'")
+    followers, waiting = {"newest"} if marks_newest else set(), {}
+    if _columns(connection, "follower"):
+        followers |= {name for (name,) in connection.execute("SELECT name FROM follower")}
+        waiting = {
+            table: connection.execute(sql).fetchall()
+            for table, (last, sql) in _WAITING.items()
+            if number <= last and not _columns(connection, table)
+        }
+        for name, last, unknown, computed in _LATER_FOLLOWERS:
+            if number <= last and name in followers:
+                for table in computed:
+                    connection.execute(f"DELETE FROM {table}")
+                connection.execute("DELETE FROM change WHERE kind >= ?", (unknown,))
+                connection.execute("DELETE FROM follower WHERE name = ?", (name,))
+        connection.execute("DELETE FROM change WHERE NOT EXISTS (SELECT 1 FROM follower)")
     return waiting, [
         statement
         for statement, needed_by in triggers.former(number)
@@ -149,6 +154,14 @@ def _former_log(connection: sqlite3.Connection, number: int, tables: set[str]) -
     ]
 
 
+# Followers of the log, each with the last schema without it, the first kind of change that only it and later ones need,
+# and the tables that earlier releases fill themselves.
+_LATER_FOLLOWERS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
+    ("past", triggers.LAST_WITH_FORMER_DIGESTS, 15, ("past_stay", "past_stay_build")),
+    ("digests", triggers.LAST_WITH_FORMER_DIGESTS, 15, ("history_digest",)),
+    ("epcis", triggers.LAST_WITH_FORMER_EPCIS, 14, ()),
+    ("events", triggers.LAST_WITH_FORMER_LOG, 12, ()),
+)
 _COMPUTED = ("copy_digest",)  # tables that earlier releases fill themselves
 # By table that earlier releases have: the last schema with it, and its rows. Kinds in `event_candidate`: 1 a track, 2
 # an asset without one, 3 a record, 4 a passage, 5 sensor values; in `epcis_pending`: 1 a stay, 2 a load, 4 a passage.

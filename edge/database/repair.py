@@ -27,7 +27,7 @@ from edge.database.page_trees import SCHEMA, Coverage, Forest, Row, Tree, known_
 from edge.database.search_text import folded_text, split_text
 from edge.errors import Corrupt
 
-_DERIVED = ("trigram", "version", "past_stay")  # filled by triggers, or again by the service
+_DERIVED = ("trigram", "version", "past_stay", "history_digest")  # filled by triggers, or again by the service
 _ENDED = {"web_session"}  # never from the backup, which would reopen ended sessions
 
 

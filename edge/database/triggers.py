@@ -24,6 +24,8 @@ class Follower(StrEnum):
     FEED = "feed"  # has readers of the open feed
     EVENTS = "events"  # has destinations or rules
     EPCIS = "epcis"  # has webhooks that send EPCIS
+    PAST = "past"  # has the index of past positions
+    DIGESTS = "digests"  # has digests of days
 
 
 class Logged(NamedTuple):
@@ -40,11 +42,10 @@ class Logged(NamedTuple):
         return f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {self.event} BEGIN {body} END"
 
 
-_SITE, _FEED, _EVENTS, _EPCIS = (
-    frozenset({one}) for one in (Follower.SITE, Follower.FEED, Follower.EVENTS, Follower.EPCIS)
-)
-_ALL = frozenset(Follower) - _EPCIS
-_COPIES = _SITE | _FEED
+# For whom, as in `Follower`.
+_ALL = "site hub upstream feed events"
+_COPIES = "site feed"
+_COMPUTED = "past digests"
 # Retention moves the horizons first, so its deletions are not changes.
 _IF_KEPT = (
     "WHEN old.observed_at + old.seen_for >= "
@@ -54,12 +55,17 @@ _IF_FED = "WHEN old.at >= (SELECT horizon FROM feed)"
 _IF_RENAMED = "WHEN new.name <> old.name"
 _IF_OTHER_ASSET = "WHEN new.asset_id <> old.asset_id OR new.site_no IS NOT old.site_no"
 _IF_OTHER_PLACE = "WHEN new.location_id <> old.location_id"
+_IF_RENUMBERED = "WHEN new.remote_no IS NOT old.remote_no"
+_RENUMBERED = "16, ifnull(old.site_no, 0), NULL, NULL"
+_IF_SOURCE = "WHEN EXISTS (SELECT 1 FROM source WHERE location_id = {0}.local_id)"
 _IF_MOVED = f"{_IF_OTHER_PLACE} OR new.asset_id <> old.asset_id OR new.is_newest <> old.is_newest"
 _OF_TAG = "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL, 1"
 _OF_SCAN = (
     "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at, NULL"
 )
 _OF_PASSAGE = "8, new.no, new.organization_id, iif(new.direction <> old.direction, 1, NULL)"
+_OF_STAY = "1, new.position_no, new.observed_at, NULL"
+_LEFT = "15, old.position_no, old.observed_at, old.source_no"
 _OF_POSITION = "12, new.asset_id, NULL, NULL"
 _AGAIN = (
     "INSERT INTO change (kind, a) SELECT 11, no FROM track WHERE asset_id = row.asset_id; "
@@ -129,56 +135,62 @@ def _of_passage(row: str) -> str:
 # The 1 in `c` of records and passages is for events: without it, the row is only sent again. `b` of a passage and of a
 # removed track is its organization.
 LOGGED = {
-    f"change_{name}": Logged(event, values, followers)
+    f"change_{name}": Logged(event, values, frozenset(map(Follower, followers.split())))
     for name, event, values, followers in (
         ("asset_added", "INSERT ON asset", "2, new.id, NULL, 1", _ALL),
         ("asset_changed", "UPDATE ON asset", "2, new.id, NULL, 1", _ALL),
-        ("location_added", "INSERT ON location", "3, new.id, NULL, 1", _ALL - _EVENTS),
-        ("location_changed", "UPDATE ON location", "3, new.id, NULL, 1", _ALL - _EVENTS),
+        ("location_added", "INSERT ON location", "3, new.id, NULL, 1", "site hub upstream feed"),
+        ("location_changed", "UPDATE ON location", "3, new.id, NULL, 1", "site hub upstream feed"),
         ("tag_added", "INSERT ON tag", _OF_TAG, _ALL),
         ("tag_changed", "UPDATE ON tag", _OF_TAG, _ALL),
-        ("stay_added", "INSERT ON history", "1, new.position_no, new.observed_at, NULL", _COPIES | _EVENTS),
-        ("stay_changed", "UPDATE ON history", "1, new.position_no, new.observed_at, NULL", _COPIES),
+        ("stay_added", "INSERT ON history", _OF_STAY, f"{_COPIES} events {_COMPUTED}"),
+        ("stay_changed", "UPDATE ON history", _OF_STAY, f"{_COPIES} {_COMPUTED}"),
         ("stay_removed", f"DELETE ON history {_IF_KEPT}", "1, old.position_no, old.observed_at, NULL", _COPIES),
         # If several people scanned the same history row, one undo leaves the row.
-        ("scan_undone", "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL", _OF_SCAN, _SITE),
+        ("scan_undone", "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL", _OF_SCAN, "site"),
         # No trigger for other updates of tracks: it would fire for every read. See the table `told`.
         ("track_removed", "DELETE ON track", "6, old.no, old.organization_id, NULL", _COPIES),
-        ("track_moved", f"UPDATE OF asset_id, site_no ON track {_IF_OTHER_ASSET}", "11, new.no, NULL, NULL", _FEED),
-        ("reader_renamed", f"UPDATE OF name ON reader {_IF_RENAMED}", "4, new.id, NULL, NULL", _SITE),
-        ("person_renamed", f"UPDATE OF name ON person {_IF_RENAMED}", "5, new.id, NULL, NULL", _SITE),
-        ("passage_added", "INSERT ON passage", "8, new.no, new.organization_id, 1", _COPIES | _EVENTS),
-        ("passage_decided", "UPDATE ON passage", _OF_PASSAGE, _COPIES | _EVENTS),
-        ("passage_removed", f"DELETE ON passage {_IF_FED}", "8, old.no, old.organization_id, NULL", _FEED),
-        ("door_added", "INSERT ON door", "9, new.id, NULL, NULL", _FEED),
-        ("door_changed", "UPDATE ON door", "9, new.id, NULL, NULL", _FEED),
-        ("site_added", "INSERT ON site", "10, new.no, NULL, NULL", _FEED),
-        ("site_changed", "UPDATE OF code, name, removed_at ON site", "10, new.no, NULL, NULL", _FEED),
+        ("track_moved", f"UPDATE OF asset_id, site_no ON track {_IF_OTHER_ASSET}", "11, new.no, NULL, NULL", "feed"),
+        ("reader_renamed", f"UPDATE OF name ON reader {_IF_RENAMED}", "4, new.id, NULL, NULL", "site"),
+        ("person_renamed", f"UPDATE OF name ON person {_IF_RENAMED}", "5, new.id, NULL, NULL", "site"),
+        ("passage_added", "INSERT ON passage", "8, new.no, new.organization_id, 1", f"{_COPIES} events"),
+        ("passage_decided", "UPDATE ON passage", _OF_PASSAGE, f"{_COPIES} events"),
+        ("passage_removed", f"DELETE ON passage {_IF_FED}", "8, old.no, old.organization_id, NULL", "feed"),
+        ("door_added", "INSERT ON door", "9, new.id, NULL, NULL", "feed"),
+        ("door_changed", "UPDATE ON door", "9, new.id, NULL, NULL", "feed"),
+        ("site_added", "INSERT ON site", "10, new.no, NULL, NULL", "feed"),
+        ("site_changed", "UPDATE OF code, name, removed_at ON site", "10, new.no, NULL, NULL", "feed"),
         # Positions of people may begin or cease to be hidden.
-        ("people_setting", "INSERT ON people_setting", _AGAIN_PEOPLE, _FEED),
-        ("people_added", "INSERT ON tracked_person", _AGAIN.replace("row", "new"), _FEED),
-        ("people_removed", "DELETE ON tracked_person", _AGAIN.replace("row", "old"), _FEED),
+        ("people_setting", "INSERT ON people_setting", _AGAIN_PEOPLE, "feed"),
+        ("people_added", "INSERT ON tracked_person", _AGAIN.replace("row", "new"), "feed"),
+        ("people_removed", "DELETE ON tracked_person", _AGAIN.replace("row", "old"), "feed"),
         # Two locations became one, so old stays change their location: readers start again with a copy.
-        ("source_moved", f"UPDATE OF location_id ON source {_IF_OTHER_PLACE}", "DELETE FROM feed_mark;", _FEED),
-        ("position", f"UPDATE OF location_id, asset_id, is_newest ON track {_IF_MOVED}", _OF_POSITION, _EVENTS),
-        ("position_lost", "DELETE ON track", "12, old.asset_id, NULL, NULL", _EVENTS),
-        ("value_added", "INSERT ON asset_value", "13, new.asset_id, NULL, NULL", _EVENTS),
-        ("value_changed", "UPDATE ON asset_value", "13, new.asset_id, NULL, NULL", _EVENTS),
-        ("epcis_stay_added", "INSERT ON history", _of_stay("new"), _EPCIS),
-        ("epcis_stay_moved", "UPDATE OF source_no ON history", _of_stay("old") + _of_stay("new"), _EPCIS),
-        ("epcis_stay_removed", f"DELETE ON history {_IF_NOT_BY_AGE} {_IF_NOT_OF_PERSON}", _of_stay("old"), _EPCIS),
-        ("epcis_scan_undone", f"UPDATE OF undone_at ON handheld_scan {_IF_UNDONE}", _UNDONE, _EPCIS),
-        ("epcis_load_added", "INSERT ON carrier_load", _of_load("new") + _of_load_end("new"), _EPCIS),
+        ("source_moved", f"UPDATE OF location_id ON source {_IF_OTHER_PLACE}", "DELETE FROM feed_mark;", "feed"),
+        ("position", f"UPDATE OF location_id, asset_id, is_newest ON track {_IF_MOVED}", _OF_POSITION, "events"),
+        ("position_lost", "DELETE ON track", "12, old.asset_id, NULL, NULL", "events"),
+        ("value_added", "INSERT ON asset_value", "13, new.asset_id, NULL, NULL", "events"),
+        ("value_changed", "UPDATE ON asset_value", "13, new.asset_id, NULL, NULL", "events"),
+        ("stay_left", "DELETE ON history", _LEFT, _COMPUTED),
+        ("stay_relocated", "UPDATE OF source_no ON history WHEN new.source_no <> old.source_no", _LEFT, "past"),
+        ("track_renumbered", f"UPDATE OF remote_no ON track {_IF_RENUMBERED}", _RENUMBERED, "digests"),
+        ("link_added", f"INSERT ON link {_IF_SOURCE.format('new')}", "16, new.peer, NULL, NULL", "digests"),
+        ("link_changed", "UPDATE OF local_id ON link", "16, new.peer, NULL, NULL", "digests"),
+        ("link_removed", f"DELETE ON link {_IF_SOURCE.format('old')}", "16, old.peer, NULL, NULL", "digests"),
+        ("epcis_stay_added", "INSERT ON history", _of_stay("new"), "epcis"),
+        ("epcis_stay_moved", "UPDATE OF source_no ON history", _of_stay("old") + _of_stay("new"), "epcis"),
+        ("epcis_stay_removed", f"DELETE ON history {_IF_NOT_BY_AGE} {_IF_NOT_OF_PERSON}", _of_stay("old"), "epcis"),
+        ("epcis_scan_undone", f"UPDATE OF undone_at ON handheld_scan {_IF_UNDONE}", _UNDONE, "epcis"),
+        ("epcis_load_added", "INSERT ON carrier_load", _of_load("new") + _of_load_end("new"), "epcis"),
         (
             *("epcis_load_ended", f"UPDATE OF unloaded_at ON carrier_load {_IF_ENDED}"),
-            *(_of_load_end("old") + _of_load_end("new"), _EPCIS),
+            *(_of_load_end("old") + _of_load_end("new"), "epcis"),
         ),
         (
             *("epcis_load_removed", f"DELETE ON carrier_load {_IF_NOT_BY_AGE}"),
-            *(_of_load("old") + _of_load_end("old"), _EPCIS),
+            *(_of_load("old") + _of_load_end("old"), "epcis"),
         ),
-        ("epcis_passage_added", "INSERT ON passage", _of_passage("new"), _EPCIS),
-        ("epcis_passage_decided", f"UPDATE ON passage {_IF_DECIDED}", _of_passage("old") + _of_passage("new"), _EPCIS),
+        ("epcis_passage_added", "INSERT ON passage", _of_passage("new"), "epcis"),
+        ("epcis_passage_decided", f"UPDATE ON passage {_IF_DECIDED}", _of_passage("old") + _of_passage("new"), "epcis"),
     )
 }
 
@@ -200,163 +212,29 @@ NEWEST_TRACK = {
     )
 }
 
-# Hubs of earlier schemas have this one instead of `track_newest_read`.
-LAST_WITH_NEWEST_SEEN = 52
-NEWEST_SEEN = (
-    "CREATE TRIGGER IF NOT EXISTS track_newest_seen AFTER UPDATE OF last_seen_at ON track "
-    f"BEGIN {_NEWEST.format('new.asset_id')}END"
-)
-
-
-def _day_of(column: str) -> str:
-    """Return SQL for the day (UTC) of a time in µs, rounded down before 1970, too."""
-    return f"({column} - iif({column} < 0, 86399999999, 0)) / 86400000000"
-
-
-_SITE_OF = "(SELECT ifnull(site_no, 0) FROM track WHERE no = {0}.position_no)"
-_FORGET_DAY = "DELETE FROM history_digest WHERE site_no = {site} AND day = {day}; "
-_FORGET = {
-    row: _FORGET_DAY.format(site=_SITE_OF.format(row), day=_day_of(f"{row}.observed_at")) for row in ("old", "new")
-}
-_FORGET_TRACK = (
-    "DELETE FROM history_digest WHERE site_no IN (ifnull(old.site_no, 0), ifnull(new.site_no, 0)) "
-    f"AND day IN (SELECT {_day_of('observed_at')} FROM history WHERE position_no = new.no); "
-)
-_FORGET_SITE = (
-    "DELETE FROM history_digest WHERE site_no = {0}.peer "
-    "AND EXISTS (SELECT 1 FROM source WHERE location_id = {0}.local_id); "
-)
-
-# Triggers that drop the digest of a day when its history changes. A digest holds the site's ids of tracks and
-# locations, so a change of those drops it, too.
-DIGESTS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
-    for name, event, body in (
-        ("digest_stay_added", "INSERT ON history", _FORGET["new"]),
-        ("digest_stay_changed", "UPDATE ON history", _FORGET["old"] + _FORGET["new"]),
-        ("digest_stay_removed", "DELETE ON history", _FORGET["old"]),
-        (
-            "digest_track_renumbered",
-            "UPDATE OF site_no, remote_no ON track "
-            "WHEN new.site_no IS NOT old.site_no OR new.remote_no IS NOT old.remote_no",
-            _FORGET_TRACK,
-        ),
-        ("digest_link_added", "INSERT ON link", _FORGET_SITE.format("new")),
-        ("digest_link_changed", "UPDATE ON link", _FORGET_SITE.format("old") + _FORGET_SITE.format("new")),
-        ("digest_link_removed", "DELETE ON link", _FORGET_SITE.format("old")),
-    )
-}
-
-# Stays that have ended are also stored by cell, see the table `past_stay`. The cells of a level are this long, and so
-# are its longest stays; the last level has stays of any length.
-PAST_LEVELS = 16
-
-
-def past_width(level: int) -> int:
-    """Return the length of the cells of a level in µs: 64 s, and four times more for each level."""
-    return 64_000_000 << 2 * level
-
-
-def past_level(begin: str, end: str) -> str:
-    """Return SQL for the level of a stay."""
-    levels = range(PAST_LEVELS - 1)
-    cases = "".join(f"WHEN {end} - {begin} <= {past_width(level)} THEN {level} " for level in levels)
-    return f"CASE {cases}ELSE {PAST_LEVELS - 1} END"
-
-
-def past_cell(begin: str, end: str) -> str:
-    """Return SQL for the cell of a stay."""
-    cases = "".join(
-        f"WHEN {end} - {begin} <= {past_width(level)} THEN {begin} / {past_width(level)} * {PAST_LEVELS} + {level} "
-        for level in range(PAST_LEVELS - 1)
-    )
-    last = PAST_LEVELS - 1
-    return f"CASE {cases}ELSE {begin} / {past_width(last)} * {PAST_LEVELS} + {last} END"
-
-
-_STAY_BEFORE = (
-    "(SELECT * FROM history WHERE position_no = {0}.position_no AND (observed_at, seq) < ({0}.observed_at, {0}.seq) "
-    "ORDER BY observed_at DESC, seq DESC LIMIT 1) h"
-)
-_NEXT_STAY = (
-    "(SELECT observed_at FROM history WHERE position_no = {0}.position_no "
-    "AND (observed_at, seq) > ({0}.observed_at, {0}.seq) ORDER BY observed_at, seq LIMIT 1) n"
-)
-
-
-def _remove_past(begin_and_source: str, end: str, tables: str) -> str:
-    row = begin_and_source
-    cell = past_cell(f"{row}.observed_at", end)
-    return (
-        "DELETE FROM past_stay WHERE (cell, source_no, observed_at, track_no) IN "
-        f"(SELECT {cell}, {row}.source_no, {row}.observed_at, {row}.position_no FROM {tables}); "
-    )
-
-
-def _add_past(row: str, end: str, tables: str) -> str:
-    cell = past_cell(f"{row}.observed_at", end)
-    return (
-        "INSERT OR REPLACE INTO past_stay (cell, source_no, observed_at, track_no, seen_until, until) "
-        f"SELECT {cell}, {row}.source_no, {row}.observed_at, {row}.position_no, {row}.observed_at + {row}.seen_for, "
-        f"{end} FROM {tables} WHERE {end} > {row}.observed_at; "
-    )
-
-
-def _past(row: str) -> tuple[str, str, str]:
-    """Return the tables of: this row and its next one; the row before it; the rows on both sides."""
-    before, following = _STAY_BEFORE.format(row), _NEXT_STAY.format(row)
-    return following, before, f"{before} CROSS JOIN {following}"
-
-
-_NEW_NEXT, _NEW_BEFORE, _NEW_SIDES = _past("new")
-_OLD_NEXT, _OLD_BEFORE, _OLD_SIDES = _past("old")
-
-# Keep the stays of `past_stay`. A stay ends where the next row of its track begins,
-# so a row also changes the stay before.
-PAST_STAYS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
-    for name, event, body in (
-        (
-            "past_stay_added",
-            "INSERT ON history",
-            _remove_past("h", "n.observed_at", _NEW_SIDES)
-            + _add_past("h", "new.observed_at", _NEW_BEFORE)
-            + _add_past("new", "n.observed_at", _NEW_NEXT),
-        ),
-        (
-            "past_stay_changed",
-            "UPDATE OF seen_for, source_no ON history",
-            _remove_past("old", "n.observed_at", _OLD_NEXT) + _add_past("new", "n.observed_at", _NEW_NEXT),
-        ),
-        (
-            "past_stay_removed",
-            "DELETE ON history",
-            _remove_past("old", "n.observed_at", _OLD_NEXT)
-            + _remove_past("h", "old.observed_at", _OLD_BEFORE)
-            + _add_past("h", "n.observed_at", _OLD_SIDES),
-        ),
-    )
-}
-
 # Those that record changes of stays. A move of the stays to PostgreSQL is none.
 OF_STAYS = {name for name, one in LOGGED.items() if " ON history" in one.event}
 
 
 def optional(schema: int) -> list[str]:
     """Return the statements of the optional triggers that databases with this schema may have."""
-    new = [one for one in Follower if schema > (LAST_WITH_FORMER_EPCIS if one == "epcis" else LAST_WITH_FORMER_LOG)]
+    known = {one for one in Follower if schema > _LAST_WITHOUT.get(one, LAST_WITH_FORMER_LOG)}
     return [
         *(statement for statement, _ in former(schema)),
-        *(one.statement(name) for name, one in LOGGED.items() if not one.followers.isdisjoint(new)),
-        *NEWEST_TRACK.values(),
-        NEWEST_SEEN,
-        *DIGESTS.values(),
-        *PAST_STAYS.values(),
+        *(one.statement(name) for name, one in LOGGED.items() if not one.followers.isdisjoint(known)),
+        *(sql for name, sql in NEWEST_TRACK.items() if schema > LAST_WITH_NEWEST_SEEN or name != "track_newest_read"),
     ]
 
 
+LAST_WITH_NEWEST_SEEN = 52
 LAST_WITH_FORMER_LOG = 63
 LAST_WITH_FORMER_EPCIS = 64
+LAST_WITH_FORMER_DIGESTS = 67
+_LAST_WITHOUT = {
+    Follower.EPCIS: LAST_WITH_FORMER_EPCIS,
+    Follower.PAST: LAST_WITH_FORMER_DIGESTS,
+    Follower.DIGESTS: LAST_WITH_FORMER_DIGESTS,
+}
 
 
 def former(schema: int) -> Iterator[tuple[str, set[str]]]:

@@ -19,7 +19,7 @@ from edge.operations.backup import newest_backup
 from edge.operations.files import replace_text
 from edge.operations.snapshots import count_rows, inspect_copy
 from edge.operations.stats import count_live
-from edge.tracking.deletion import newest_scan
+from edge.tracking import report
 
 FILE_NAME = "drill.json"
 NEVER_REMOVED = ["organization", "person", "location", "asset", "reader"]  # so a copy has at most the live row count
@@ -59,7 +59,7 @@ def _sources(backup_folder: Path, continuous_dir: Path | None) -> Iterator[_Sour
     if backup is not None:
         yield _Source(backup.path.name, partial(archives.unpack, backup.path), None)
     if continuous_dir is not None:
-        newest = newest_scan()
+        newest = report.newest_scan() or None
         at_least = newest - FOLLOWS_WITHIN if newest is not None else None
         yield _Source("the continuous backup", partial(continuous_backup.restore_point, continuous_dir), at_least)
 

@@ -16,7 +16,7 @@ from edge.muster import musters
 from edge.records import asset_photos
 from edge.rules import alerts
 from edge.texts import N_, fill
-from edge.tracking import copies, deletion, tracked_people
+from edge.tracking import copies, deletion, report, tracked_people
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,8 @@ def sweep(config: Config, now: int, disk_free: int, pause: Pause) -> None:
 
     `now` (µs) must be safe for deleting, see counted_time. `pause` waits between two steps and returns whether to stop.
     """
-    _drop_too_old(config, now, pause)
-    _drop_old_musters(now, pause)
-    _drop_older("audit", deletion.newest_audit(), config.retention_audit_days, deletion.drop_audit, now, pause)
-    _drop_older("alerts", alerts.newest(), config.retention_alert_days, alerts.drop_old, now, pause)
-    _drop_too_many(config, pause)
+    for reason, steps in _over_limits(config, now):
+        _drop(reason, steps, pause)
     _repeat(lambda: deletion.drop_expired(now), pause)
     if disk_free + _unused_bytes() < config.retention_low_disk_mb << 20:
         _make_room(config, now, disk_free, pause)
@@ -59,47 +56,42 @@ def give_back(pause: Pause) -> None:
     checkpoint("PASSIVE")  # the file shrinks only at a checkpoint
 
 
-def _drop_too_old(config: Config, now: int, pause: Pause) -> None:
-    newest = deletion.newest_scan()
-    if newest is None:
-        return
-    # Relative to the newest scan: a clock that jumped ahead deletes no history.
-    before = min(now, newest) - config.retention_history_days * clock.DAY
-    steps: dict[str, Step] = {
-        "history": partial(deletion.drop_history, before),
-        **{name: partial(deletion.drop_whole, name, before) for name in deletion.WHOLE},
-    }
-    steps |= {name: partial(deletion.drop_old_records, name, before) for name in deletion.WITH_HISTORY}
-    _drop(fill(TOO_OLD, days=config.retention_history_days), steps, pause)
-    for organization_id, age in tracked_people.history_limits():
-        people_before = min(now, newest) - age
-        step = partial(deletion.drop_history_of_people, organization_id, people_before)
-        _drop(fill(OLD_PEOPLE, days=age // clock.DAY), {"rows_of_people": step}, pause)
+def _over_limits(config: Config, now: int) -> Iterator[tuple[str, dict[str, Step]]]:
+    """Yield the steps that delete data over the limits, each group with its reason.
 
-
-def _drop_old_musters(now: int, pause: Pause) -> None:
+    Ages count from the newest row, so a clock that jumped ahead deletes nothing.
+    """
+    if newest := report.newest_scan():
+        before = min(now, newest) - config.retention_history_days * clock.DAY
+        yield (
+            fill(TOO_OLD, days=config.retention_history_days),
+            {
+                "history": partial(deletion.drop_history, before),
+                **{name: partial(deletion.drop_whole, name, before) for name in deletion.WHOLE},
+                **{name: partial(deletion.drop_old_records, name, before) for name in deletion.WITH_HISTORY},
+            },
+        )
+        for organization_id, age in tracked_people.history_limits():
+            step = partial(deletion.drop_history_of_people, organization_id, min(now, newest) - age)
+            yield fill(OLD_PEOPLE, days=age // clock.DAY), {"rows_of_people": step}
     for organization_id, age in tracked_people.report_limits():
-        step = partial(musters.drop_old, organization_id, now - age)
-        _drop(fill(TOO_OLD, days=age // clock.DAY), {"musters": step}, pause)
-
-
-def _drop_older(name: str, newest: int | None, days: int, drop: Callable[[int], int], now: int, pause: Pause) -> None:
-    """Delete rows that are older than some days before the newest one, so that a wrong clock deletes nothing."""
-    if newest is None:
-        return
-    before = min(now, newest) - days * clock.DAY
-    _drop(fill(TOO_OLD, days=days), {name: lambda: drop(before)}, pause)
-
-
-def _drop_too_many(config: Config, pause: Pause) -> None:
-    steps: dict[str, Step] = {
-        "audit": partial(next, deletion.drop_audit_over(config.retention_audit_lines), 0),
-        "dead_letters": lambda: deletion.drop_dead_letters(config.bounds),
-        "alerts": alerts.drop_over,
-        "unknown_tags": partial(deletion.drop_crowded, "unknown_tags", config.bounds.unknown_tags),
-        "unassigned_topics": partial(deletion.drop_crowded, "unassigned_topics", config.bounds.unassigned_topics),
-    }
-    _drop(TOO_MANY, steps, pause)
+        yield fill(TOO_OLD, days=age // clock.DAY), {"musters": partial(musters.drop_old, organization_id, now - age)}
+    for name, newest_row, days, drop in (
+        ("audit", deletion.newest_audit(), config.retention_audit_days, deletion.drop_audit),
+        ("alerts", alerts.newest(), config.retention_alert_days, alerts.drop_old),
+    ):
+        if newest_row is not None:
+            yield fill(TOO_OLD, days=days), {name: partial(drop, min(now, newest_row) - days * clock.DAY)}
+    yield (
+        TOO_MANY,
+        {
+            "audit": partial(next, deletion.drop_audit_over(config.retention_audit_lines), 0),
+            "dead_letters": partial(deletion.drop_dead_letters, config.bounds),
+            "alerts": alerts.drop_over,
+            "unknown_tags": partial(deletion.drop_crowded, "unknown_tags", config.bounds.unknown_tags),
+            "unassigned_topics": partial(deletion.drop_crowded, "unassigned_topics", config.bounds.unassigned_topics),
+        },
+    )
 
 
 def _make_room(config: Config, now: int, disk_free: int, pause: Pause) -> None:

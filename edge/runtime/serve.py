@@ -77,7 +77,7 @@ from edge.runtime.broker import broker_of, own_broker
 from edge.runtime.stop_signal import stop_on_signal
 from edge.server import server as http
 from edge.services import Services
-from edge.sync.store import site_quotas
+from edge.sync.store import digests, site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
 from edge.tracking import history_engine, past_index
 from edge.upstream.standby import UpstreamStandby
@@ -92,6 +92,7 @@ LOG_SECONDS = 2.0
 QUOTAS_SECONDS = 300.0
 FAULTS_SECONDS = 60.0
 PAST_INDEX_SECONDS = 300.0
+FOLLOW_SECONDS = 1.0
 CHANNELS_SECONDS = 1.0  # maximum delay until a first channel, output, upstream or bulk change works
 BULK_SECONDS = 1.0  # maximum delay until a later bulk change begins
 SETTINGS_SECONDS = 1.0  # maximum delay until a change made in the shell takes effect
@@ -367,9 +368,18 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
 
     def sweep(pause: Callable[[float], bool]) -> None:
         free = shutil.disk_usage(config.data_dir).free
-        retention.sweep(live.config, counted.now(), free, lambda: pause(STEP_PAUSE_SECONDS))
+
+        def step() -> bool:
+            follow_log(None)  # deletions fill it
+            return pause(STEP_PAUSE_SECONDS)
+
+        retention.sweep(live.config, counted.now(), free, step)
         cursors.forget_silent(clock.now())
         accepted_scans.find_rest()
+
+    def follow_log(_: object) -> None:
+        past_index.catch_up()
+        digests.catch_up()
 
     def start_notifiers(_: object) -> None:
         for worker in notifiers:
@@ -379,6 +389,7 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
         Job("settings", SETTINGS_SECONDS, lambda _: live.refresh()),
         Job("notifiers", CHANNELS_SECONDS, start_notifiers),
         Job("retention", SWEEP_SECONDS, sweep),
+        Job("log of changes", FOLLOW_SECONDS, follow_log),
         Job("index of past positions", PAST_INDEX_SECONDS, past_index.maintain),
         Job("quotas", QUOTAS_SECONDS, lambda _: saved_state.save(config.data_dir)),
     ]

@@ -198,7 +198,7 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
     if days:
         return {"days": _by_track(scope, days)}
     if content.get("is_full"):
-        compare.forget(scope)
+        compare.forget(site.no)
     first = max(first, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first)
     is_partial = content.get("is_partial")
     kept = compare.kept_by_day(scope, Days(first, last), DIGEST_SECONDS if is_partial else WHOLE_SECONDS)

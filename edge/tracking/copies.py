@@ -101,6 +101,12 @@ def seen_after(tracks: Collection[int], at: int) -> set[int]:
     return set(column(sql, (json.dumps(sorted(tracks)), at)))
 
 
+def sites_of_tracks(tracks: Collection[int]) -> dict[int, int]:
+    """Return the site of each of these tracks that exists, 0 for this box."""
+    sql = "SELECT no, ifnull(site_no, 0) FROM track WHERE no IN (SELECT value FROM json_each(?))"
+    return dict(execute(sql, (json.dumps(list(tracks)),)).fetchall())
+
+
 def asset_keys(tracks: Iterable[int]) -> dict[int, str]:
     """Return the asset's external key of each track."""
     rows = execute(

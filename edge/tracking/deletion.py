@@ -15,18 +15,13 @@ from edge.database.connection import column, execute, execute_many, find_scalar,
 from edge.database.deletes import delete_some, delete_whole
 from edge.errors import HistoryUnavailable
 from edge.records import idempotency
-from edge.tracking import copies, history_engine, report
+from edge.tracking import copies, history_engine
 
 # About a millisecond of writing each, to keep the ingest writer's wait short.
 ROWS = 500
 PAGES = 200
 PHOTOS = 20  # of up to 256 KB
 RAW_MESSAGES = 10  # packs of up to a megabyte
-
-
-def newest_scan() -> int | None:
-    """Return the time of the newest scan on this machine."""
-    return report.newest_scan() or None
 
 
 @contextmanager
@@ -233,13 +228,9 @@ _OLD_AUDIT = "organization_id IS ? AND at < ? ORDER BY at"
 
 
 def newest_audit() -> int | None:
-    return find_scalar(_NEWEST_AUDIT)
-
-
-_NEWEST_AUDIT = """
-    SELECT max(newest) FROM (SELECT (SELECT max(at) FROM audit WHERE organization_id = organization.id) AS newest
-                             FROM organization)
-"""
+    """Return the time of the newest line, by the index of each organization."""
+    newest = "SELECT (SELECT max(at) FROM audit WHERE organization_id = organization.id) AS at FROM organization"
+    return find_scalar(f"SELECT max(at) FROM ({newest})")
 
 
 def drop_audit_over(keep: int, limit: int = ROWS) -> Iterator[int]:

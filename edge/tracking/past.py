@@ -6,15 +6,15 @@ History is stored by asset, so both use its primary key: one lookup per asset, o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from edge.database import triggers
 from edge.database.connection import column, execute
 from edge.tracking import history_engine
 from edge.tracking.board import BELOW, matches_text
+from edge.tracking.past_levels import PAST_LEVELS, cells_at, past_cell, past_width
 from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
 
@@ -191,29 +191,17 @@ def order_of(sort: str) -> str:
 # Assets that may have been at a location, or seen last at a time: from the table `past_stay` or the indexes
 # of PostgreSQL, and from the newest rows of tracks. `past_statement` computes whether they were.
 
-# In the table, a stay is in the cell of its begin. Cells of a level are as long as its longest stays, so a stay that
-# lasts at a moment began in the cell of that moment or in the one before.
-_LEVELS = range(triggers.PAST_LEVELS)
+_LEVELS = range(PAST_LEVELS)
 
-
-def _cells(at: int) -> list[tuple[int, int]]:
-    """Return the cells of stays that last at a moment, and the longest stay of each in µs."""
-    widths = [triggers.past_width(level) for level in _LEVELS]
-    return [
-        (number * triggers.PAST_LEVELS + level, width)
-        for level, width in enumerate(widths)
-        for number in (at // width - 1, at // width)
-    ]
-
-
-_ADD_ENDED = f"""
-INSERT OR IGNORE INTO past_stay (cell, source_no, observed_at, track_no, seen_until, until)
-SELECT {triggers.past_cell("observed_at", "until")}, source_no, observed_at, position_no, observed_at + seen_for, until
-FROM (
+_ADD = f"""
+INSERT OR REPLACE INTO past_stay (cell, source_no, observed_at, track_no, seen_until, until)
+SELECT {past_cell("observed_at", "until")}, source_no, observed_at, position_no, observed_at + seen_for, until
+FROM ({{0}}) WHERE until > observed_at
+"""
+_ADD_ENDED = _ADD.format("""
     SELECT *, lead(observed_at) OVER (PARTITION BY position_no ORDER BY observed_at, seq) AS until
     FROM history WHERE position_no > ? AND position_no <= ?
-) WHERE until > observed_at
-"""
+""")
 
 
 _NEXT_TRACKS = """
@@ -231,6 +219,45 @@ def add_ended_stays(last_track: int, rows: int) -> int | None:
     if until is not None:
         execute(_ADD_ENDED, (last_track, until))
     return until
+
+
+# Of changed rows (track, begin, and a source where the row is no longer): these stays, and the ones before, which end
+# where these begin.
+_CHANGED = """
+WITH k AS MATERIALIZED (SELECT value ->> 0 AS track, value ->> 1 AS at, value ->> 2 AS source FROM json_each(:changed)),
+begun AS MATERIALIZED (
+    SELECT track, at FROM k UNION SELECT track, (
+        SELECT observed_at FROM history WHERE position_no = track AND observed_at < at ORDER BY observed_at DESC LIMIT 1
+    ) FROM k
+)
+"""
+# The end of an entry is not known any more, but there is only one cell of each level.
+_REMOVE_CHANGED = f"""
+{_CHANGED}
+DELETE FROM past_stay WHERE (cell, source_no, observed_at, track_no) IN (
+    SELECT at / w.value * {PAST_LEVELS} + w.key, source, at, track FROM (
+        SELECT track, at, source FROM k WHERE source IS NOT NULL
+        UNION SELECT track, at, source_no FROM begun CROSS JOIN history ON position_no = track AND observed_at = at
+    ) CROSS JOIN json_each(:widths) w
+)
+"""
+_ADD_CHANGED = _CHANGED + _ADD.format("""
+    SELECT h.*, (
+        SELECT observed_at FROM history n WHERE n.position_no = h.position_no
+        AND (n.observed_at, n.seq) > (h.observed_at, h.seq) ORDER BY n.observed_at, n.seq LIMIT 1
+    ) AS until FROM begun CROSS JOIN history h ON h.position_no = track AND h.observed_at = at
+""")
+
+
+def renew_ended_stays(changed: Collection[tuple[int, int, int | None]]) -> None:
+    """Bring stays in the table up to date after changes of history rows.
+
+    Each is a track, the begin of the row, and if the row is no longer there its former source.
+    """
+    widths = [past_width(level) for level in _LEVELS]
+    values = {"changed": json_text.text(list(changed)), "widths": json_text.text(widths)}
+    execute(_REMOVE_CHANGED, values)
+    execute(_ADD_CHANGED, values)
 
 
 _OF_TRACKS = "SELECT t.asset_id FROM json_each(:tracks) k CROSS JOIN track t ON t.no = k.value"
@@ -258,8 +285,8 @@ def may_have_been_at(location_ids: Sequence[int], at: int, limit: int) -> list[i
     locations = json_text.text(list(location_ids))
     values = {"locations": locations, "at": at, "begun_from": _ALL_TIMES, "limit": limit}
     if not history_engine.is_remote():
-        cells = json_text.text([cell for cell, _ in _cells(at)])
-        return _column(_MAY_HAVE_BEEN_AT.format(_ENDED_AT), {**values, "cells": cells})
+        cells = json_text.text([cell for cell, _ in cells_at(at)])
+        return column(_MAY_HAVE_BEEN_AT.format(_ENDED_AT), {**values, "cells": cells})
     sources = _sources_at(locations)
 
     def ended(most: int) -> list[int]:
@@ -278,12 +305,12 @@ def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *
     sources = _sources_at(locations)
     tracks = json_text.text(history_engine.lent_rows.tracks_at(sources, since - 1, until))
     values = {"locations": locations, "tracks": tracks, "at": until, "begun_from": begun_from, "limit": -1}
-    return _column(_MAY_HAVE_BEEN_AT.format(_OF_TRACKS), values)
+    return column(_MAY_HAVE_BEEN_AT.format(_OF_TRACKS), values)
 
 
 def _sources_at(locations: str) -> list[int]:
     """Return the sources at locations, which are given as JSON."""
-    return _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
+    return column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
 
 
 def _assets_with(ended: Callable[[int], list[int]], sql: str, values: dict[str, Any]) -> list[int]:
@@ -294,14 +321,10 @@ def _assets_with(ended: Callable[[int], list[int]], sql: str, values: dict[str, 
     most: int = values["limit"]
     while True:
         tracks = ended(most)
-        asset_ids = _column(sql.format(_OF_TRACKS), {**values, "tracks": json_text.text(tracks)})
+        asset_ids = column(sql.format(_OF_TRACKS), {**values, "tracks": json_text.text(tracks)})
         if len(tracks) < most or len(asset_ids) >= values["limit"]:
             return asset_ids
         most *= 2
-
-
-def _column(sql: str, values: Any) -> list[int]:
-    return column(sql, values)
 
 
 _ENDED_AROUND = """
@@ -328,8 +351,8 @@ def may_have_been_seen(organization_id: int, at: int, limit: int) -> list[int]:
         return _assets_with(
             lambda most: history_engine.lent_rows.tracks_seen_around(at, most), _MAY_HAVE_BEEN_SEEN, values
         )
-    cells = json_text.text([cell for cell, _ in _cells(at)])
-    return _column(_MAY_HAVE_BEEN_SEEN.format(_ENDED_AROUND), {**values, "cells": cells})
+    cells = json_text.text([cell for cell, _ in cells_at(at)])
+    return column(_MAY_HAVE_BEEN_SEEN.format(_ENDED_AROUND), {**values, "cells": cells})
 
 
 _ENDED = """
@@ -350,7 +373,7 @@ def last_seen_before(organization_id: int, at: int, *, descending: bool) -> Iter
     if history_engine.is_remote():
         ended = [history_engine.lent_rows.last_seen_before(at, level, descending=descending) for level in _LEVELS]
     else:
-        ended = [execute(_ENDED.format(order), (cell, at - width, at, at, at)) for cell, width in _cells(at)]
+        ended = [execute(_ENDED.format(order), (cell, at - width, at, at, at)) for cell, width in cells_at(at)]
     now = [execute(_ENDED_NOW.format(order, is_newest), (organization_id, at)) for is_newest in (0, 1)]
     return heapq.merge(*ended, *now, key=itemgetter(0), reverse=descending)
 

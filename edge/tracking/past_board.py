@@ -11,7 +11,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from edge.database.connection import column, execute, reading
+from edge.database.connection import column, database, execute, reading
 from edge.database.lists import Page
 from edge.tracking import past, past_index
 from edge.tracking.board import BELOW
@@ -29,6 +29,8 @@ def board_at(organization_id: int, filters: PastFilter, *, limit: int, offset: i
 
     They are not counted if there are many and the order allows to stop at the end of the page.
     """
+    if not database.in_transaction():
+        past_index.catch_up()
     with reading():
         blocks = None
         if not filters.q and offset <= MOST_PASSED_OVER and past.is_larger_than(organization_id, COUNTED):
@@ -72,7 +74,7 @@ def _until_full(
 def _blocks(organization_id: int, filters: PastFilter) -> Among | Iterable[Among] | None:
     """Return one block with all rows, or several, or None if all positions have to be computed."""
     sort = filters.sort.removeprefix("-")
-    has_index = past_index.is_complete()
+    has_index = past_index.is_exact()
     places: list[int] | None = None
     if filters.location_id is not None:
         if not has_index:

@@ -1,16 +1,19 @@
 """The table of past stays by time, which exists where an organization has many assets.
 
-Triggers keep it from the moment when it is begun; tracks from before are added in steps. See `past_board` for its use.
+It follows the log of changes from the moment when it is begun; tracks from before are added in steps. See `past_board`
+for its use.
 Decision record: web/manual/decisions/past-stays.md
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from edge.database import change_log
+from edge.database.change_log import Change, Kind
 from edge.database.connection import execute, writing
-from edge.database.triggers import PAST_STAYS
+from edge.database.triggers import Follower
 from edge.tracking import history_engine, past
 
 log = logging.getLogger(__name__)
@@ -20,7 +23,13 @@ _STEP = 2000  # stays in a transaction, unless one track has more
 _PAUSE = 0.02  # seconds
 
 
+def is_exact() -> bool:
+    """Return True if the table has all ended stays."""
+    return is_complete() and not change_log.has_news(Follower.PAST)
+
+
 def is_complete() -> bool:
+    """Return True if the table has all ended stays of the time up to which it has followed the log."""
     if history_engine.is_remote():  # PostgreSQL has its own
         return True
     return execute("SELECT 1 FROM past_stay_build WHERE last_track IS NULL").fetchone() is not None
@@ -46,8 +55,7 @@ def _is_needed() -> bool:
 def _begin() -> None:
     with writing():
         execute("DELETE FROM past_stay")
-        for statement in PAST_STAYS.values():
-            execute(statement)
+        change_log.begin(Follower.PAST)
         execute("INSERT INTO past_stay_build (no, last_track) VALUES (1, 0)")
 
 
@@ -59,3 +67,17 @@ def add_tracks(stays: int) -> bool:
             last = past.add_ended_stays(last, stays)
             execute("UPDATE past_stay_build SET last_track = ?", (last,))
     return last is None
+
+
+def catch_up() -> None:
+    """Bring the table up to date."""
+    change_log.catch_up(Follower.PAST, _follow)
+
+
+def _follow(changes: Iterable[Change]) -> None:
+    stays = {
+        (change.a, change.b, change.c if change.kind == Kind.LEFT else None)
+        for change in changes
+        if change.kind in (Kind.STAY, Kind.LEFT) and change.b is not None
+    }
+    past.renew_ended_stays(stays)

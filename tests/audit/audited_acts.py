@@ -153,7 +153,8 @@ NOT_AUDITED = {
         "copies.add_to_row_counts", "copies.drop_remote_rows", "copies.forget_remote_stays",
     },
     "the index of past positions, which repeats the history": {
-        "past.add_ended_stays", "past_index.add_tracks", "past_index.maintain",
+        "past.add_ended_stays", "past.renew_ended_stays", "past_board.board_at", "past_index.add_tracks",
+        "past_index.catch_up", "past_index.maintain",
     },
     "retention, which tells with record_dropped": {
         "alerts.drop_old", "alerts.drop_over",
@@ -184,7 +185,8 @@ NOT_AUDITED = {
         "copies.keep_hub_positions", "copies.skip_track_numbers", "epochs.renew_epochs",
         "passage_copies.keep_doors", "passage_copies.keep_passages", "passage_copies.queue_all",
         "change_feed.claim",
-        "change_log.add_positions", "change_log.begin", "change_log.leave", "change_log.take", "change_log.trim",
+        "change_log.add_positions", "change_log.begin", "change_log.catch_up",
+        "change_log.leave", "change_log.take", "change_log.trim",
         "stays.move_to_asset",
         "copies.add_site_track", "copies.count_rows", "copies.delete_track",
         "copies.recount", "returned_copies.recover_position",
@@ -214,7 +216,7 @@ NOT_AUDITED = {
         "upstreams.move", "upstreams.add_written", "upstreams.note_failure",
     },
     "digests of days, computed from the history": {
-        "digests.check", "digests.forget", "digests.kept_by_day",
+        "digests.catch_up", "digests.check", "digests.forget", "digests.kept_by_day",
     },
     "outbound events: what happened, and how far each destination was told": {
         "progress.record_progress", "progress.record_test", "detection.log_changes",

@@ -13,7 +13,7 @@ from statistics import median
 
 from edge.database import change_log
 from edge.database.connection import execute, writing
-from edge.database.triggers import DIGESTS, Follower
+from edge.database.triggers import Follower
 from edge.records import assets
 from edge.sync.sender import Sender
 from edge.sync.store import hub_link
@@ -58,15 +58,13 @@ def main() -> None:
 
 
 def use(mode: str) -> None:
-    """Enable or disable the triggers of the change feed and of the stored digests."""
-    for name in DIGESTS:
-        execute(f"DROP TRIGGER IF EXISTS {name}")
+    """Follow the log of changes or not, for the hub and for stored digests."""
+    change_log.leave(Follower.DIGESTS)
     change_log.leave(Follower.SITE)
     if mode != "no":
         change_log.begin(Follower.SITE)
     if mode == "feed and digests":
-        for statement in DIGESTS.values():
-            execute(statement)
+        change_log.begin(Follower.DIGESTS)
 
 
 def ingest(site: SiteBox, ids: list[int], chance: random.Random, step: int) -> float:

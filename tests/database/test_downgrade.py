@@ -38,7 +38,6 @@ from tests.operations import damage
 from tests.operations.conftest import fresh_site
 
 RELEASED = 21  # the schema of 0.2.0
-WITH_DIGESTS = 24
 NEWER = """
 CREATE TABLE extra (id INTEGER PRIMARY KEY, asset_id INTEGER REFERENCES asset (id)) STRICT;
 CREATE INDEX extra_asset ON extra (asset_id);
@@ -169,7 +168,36 @@ def assert_writable(downgraded: sqlite3.Connection, number: int) -> None:
     kept = {item.name for item in migrate.schema_of(downgraded) if item.kind == "trigger"}
     assert {"change_stay_added", "change_person_renamed"} <= kept
     assert ("event_stay_added" in kept) == (number <= triggers.LAST_WITH_FORMER_LOG)
-    assert ("digest_stay_added" in kept) == (number >= WITH_DIGESTS)
+
+
+def test_the_index_and_digests_of_an_earlier_release_follow_the_log_after_an_upgrade(site: Path) -> None:
+    for follower in (Follower.PAST, Follower.DIGESTS):
+        with writing():
+            change_log.begin(follower)
+    kept = {"past_stay": "1, 2, 3, 4, 5, 6", "past_stay_build": "1, NULL", "history_digest": "0, 7, 8, 9"}
+    for table, values in kept.items():
+        execute(f"INSERT INTO {table} VALUES ({values})")
+    execute("UPDATE history SET seen_for = seen_for + 1")
+    close_database()
+    downgrade(site, triggers.LAST_WITH_FORMER_DIGESTS)
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        assert [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in kept] == [(0,)] * 3
+        assert connection.execute("SELECT count(*) FROM follower").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM change").fetchone() == (0,)
+        former = [sql for sql, _ in triggers.former(triggers.LAST_WITH_FORMER_DIGESTS)]
+        for statement in former:
+            connection.execute(statement)
+        for table, values in kept.items():
+            connection.execute(f"INSERT INTO {table} VALUES ({values})")
+        connection.commit()
+    inspect_copy(site / FILE_NAME)
+    migrate.migrate(site, keeps_copy=False)
+    assert [execute(f"SELECT count(*) FROM {table}").fetchone() for table in kept] == [(1,)] * 3
+    assert set(execute("SELECT name FROM follower")) == {("past",), ("digests",)}
+    assert not set(execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'")) & {(sql,) for sql in former}
+    execute("UPDATE history SET seen_for = seen_for + 1")
+    assert change_log.has_news(Follower.PAST)
+    assert change_log.has_news(Follower.DIGESTS)
 
 
 def test_an_earlier_release_has_the_reads_of_the_last_minutes(site: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from edge import clock
 from edge.database.connection import FILE_NAME, execute, writing
-from edge.database.triggers import DIGESTS
+from edge.database.triggers import LOGGED
 from edge.doors import doors
 from edge.sync import batch_format, hub, verify
 from edge.sync.store import digests, hub_link
@@ -124,9 +124,9 @@ def test_a_stored_digest_that_is_wrong_corrects_itself(ber: SiteBox) -> None:
 def test_a_full_comparison_detects_changes_behind_the_back_of_the_triggers(ber: SiteBox) -> None:
     assert ask(ber) == []
     with closing(sqlite3.connect(ber.hub.folder / FILE_NAME)) as connection:
-        connection.execute("DROP TRIGGER digest_stay_removed")
+        connection.execute("DROP TRIGGER change_stay_left")
         connection.execute("DELETE FROM history WHERE observed_at = ?", (EPOCH + 30 * HOUR,))
-        connection.execute(DIGESTS["digest_stay_removed"])
+        connection.execute(LOGGED["change_stay_left"].statement("change_stay_left"))
         connection.commit()
     assert ask(ber) == []
     assert ask(ber, is_full=True) == ["2023-11-16 P-1", "2023-11-16 P-2"]

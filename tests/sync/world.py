@@ -424,6 +424,7 @@ def assert_copies(site: SiteBox) -> None:
 def assert_digests(box: Box) -> None:
     """Check that every stored digest equals the one computed from the history."""
     with box.in_use():
+        digests.catch_up()
         stored: dict[int, dict[int, digests.Digest]] = {}
         for site_no, day, *digest in execute("SELECT * FROM history_digest WHERE row_count IS NOT NULL"):
             stored.setdefault(site_no, {})[day] = (digest[0], digest[1])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from edge import clock
 from edge.database.change_log import Kind
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, reading, writing
 from edge.records import assets
 from edge.sync.store import change_feed
 from edge.tracking import deletion, late_reads, past, past_board, past_index
@@ -36,7 +37,8 @@ def complete() -> None:
 
 
 def assert_index() -> None:
-    """Compare the table with all ended stays."""
+    """Compare the table, once it is brought up to date, with all ended stays."""
+    past_index.catch_up()
     expected = set(
         execute(
             "SELECT source_no, observed_at, position_no, observed_at + seen_for, until FROM (SELECT *, "
@@ -113,8 +115,9 @@ def test_pages_follow_every_change_of_history(seed: int, tmp_path: Path, monkeyp
             if step == 3:
                 complete()
             if step % 10 == 9:
+                with reading() if chance.random() < 0.3 else nullcontext():  # where the index cannot catch up
+                    assert_pages(box, chance, monkeypatch)
                 assert_index()
-                assert_pages(box, chance, monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -173,7 +176,7 @@ def test_a_small_box_has_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         box.scan_now(box.add_asset_now("A"), 0, NOW - HOUR)
         past_index.maintain(lambda _: False)
         assert not past_index.is_complete()
-        assert execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'past_stay_%ed'").fetchone()[0] == 0
+        assert execute("SELECT count(*) FROM follower").fetchone()[0] == 0
         for sort in SORTED:
             page = past_board.board_at(box.organization_id, PastFilter(NOW, sort=sort), limit=5)
             assert len(page.rows) == 1

@@ -28,7 +28,7 @@ from edge.operations.own_address import local_address, own_address
 from edge.operations.root.places import made_at
 from edge.operations.upgrade.pending_upgrade import is_cut_off
 from edge.rate_limits import is_loopback
-from edge.tracking.deletion import newest_scan
+from edge.tracking import report
 
 LEAST_MEMORY_MB = 150
 LEAP_DAYS = 4
@@ -152,7 +152,7 @@ def memory(_: Subject) -> Finding:
 
 
 def clock_correct(subject: Subject) -> Finding:
-    now, newest = clock.now(), newest_scan()
+    now, newest = clock.now(), report.newest_scan() or None
     advice = "set the clock (timedatectl set-time) and keep it synchronized: timedatectl set-ntp true"
     if clock.to_datetime(now).year < PROGRAM_YEAR:
         return problem(f"this box's clock shows {clock.rfc3339(now)}", advice)

@@ -9,7 +9,7 @@ from edge.database import change_log
 from edge.database.change_log import Change, Kind
 from edge.database.connection import column, execute, execute_many, writing
 from edge.database.ids import skip_numbers
-from edge.database.triggers import DIGESTS, Follower
+from edge.database.triggers import Follower
 from edge.doors import passage_copies
 from edge.tracking import copies
 
@@ -19,10 +19,8 @@ COUNTED = 10_000  # changes, exactly
 def leave_sync() -> None:
     """Stop recording changes for other boxes, and delete the stored digests."""
     with writing():
-        for follower in (Follower.SITE, Follower.HUB):
+        for follower in (Follower.SITE, Follower.HUB, Follower.DIGESTS):
             change_log.leave(follower)
-        for name in DIGESTS:
-            execute(f"DROP TRIGGER IF EXISTS {name}")
         execute("DELETE FROM history_digest")
 
 

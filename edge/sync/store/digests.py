@@ -3,8 +3,8 @@
 A digest is the row count and the sum of the row hashes, so the order of reading does not matter. Both sides hash the
 site's ids. People are excluded, since they are sent with the handheld scans.
 
-Digests of days are stored. Triggers drop the digest of a day in the transaction that changes its history, so a
-comparison reads only days that changed since the last one.
+Digests of days are stored. They follow the log of changes: the digest of a day whose history changed is deleted before
+a comparison, which therefore reads only days that changed since the last one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from edge import clock
+from edge.database import change_log
+from edge.database.change_log import Change, Kind
 from edge.database.connection import execute, execute_many, reading, writing
-from edge.database.triggers import DIGESTS
+from edge.database.triggers import Follower
 from edge.sync.store import site_quotas
 from edge.tracking import copies
 from edge.tracking.copies import DigestRow
@@ -60,7 +62,8 @@ def kept_by_day(scope: Scope, days: Days, seconds: float | None = None) -> KeptD
 
     After `seconds` it returns the days that are ready, at least MAX_DAYS_READ of the missing ones.
     """
-    _install()
+    _begin()
+    catch_up()
     ends_at = None if seconds is None else time.monotonic() + seconds
     with reading():
         present = extent(scope, days)
@@ -99,28 +102,48 @@ def differing(ours: Mapping[int, Digest], theirs: Mapping[int, Digest]) -> list[
     return sorted(key for key in {*ours, *theirs} if ours.get(key, (0, 0)) != theirs.get(key, (0, 0)))
 
 
-def forget(scope: Scope, days: Days = ALL_DAYS) -> None:
-    """Delete stored digests, so that they are computed again."""
+def forget(site_no: int, days: Days = ALL_DAYS) -> None:
+    """Delete stored digests of a site, 0 for this box, so that they are computed again."""
     with writing():
-        execute("DELETE FROM history_digest WHERE site_no = ? AND day BETWEEN ? AND ?", (scope.site_no or 0, *days))
+        execute("DELETE FROM history_digest WHERE site_no = ? AND day BETWEEN ? AND ?", (site_no, *days))
 
 
 def check(scope: Scope, day: int, computed: Mapping[int, Digest]) -> None:
     """Delete the stored digest of a day if it differs from the sum of its tracks, for example after manual changes."""
     total = (sum(count for count, _ in computed.values()), sum(total for _, total in computed.values()) % 2**53)
     if _stored(scope, Days(day, day)).get(day, total) != total:
-        forget(scope, Days(day, day))
+        forget(scope.site_no or 0, Days(day, day))
 
 
-def _install() -> None:
-    """Install the triggers of stored digests with the first comparison. Earlier digests may be outdated."""
-    sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))"
-    if execute(sql, (json.dumps(list(DIGESTS)),)).fetchone()[0] == len(DIGESTS):
-        return
-    with writing():
-        execute("DELETE FROM history_digest")
-        for statement in DIGESTS.values():
-            execute(statement)
+def _begin() -> None:
+    """Follow the log of changes from the first comparison on. Earlier digests may be outdated."""
+    if not change_log.is_followed_by(Follower.DIGESTS):
+        with writing():
+            execute("DELETE FROM history_digest")
+            change_log.begin(Follower.DIGESTS)
+
+
+def catch_up() -> None:
+    """Delete the digests of days whose history has changed, as far as the log says."""
+    change_log.catch_up(Follower.DIGESTS, _follow)
+
+
+def _follow(changes: Iterable[Change]) -> None:
+    """Delete the digests of changed days, those of all sites if the track is gone, and all of sites with new numbers.
+
+    A digest holds the site's numbers of tracks and locations.
+    """
+    changed = {(change.a, (change.b or 0) // clock.DAY) for change in changes if change.kind in _OF_STAYS}
+    site_of = copies.sites_of_tracks({track for track, _ in changed})
+    days = {(site_of[track], day) for track, day in changed if track in site_of}
+    execute_many("DELETE FROM history_digest WHERE site_no = ? AND day = ?", days)
+    gone = {(day,) for track, day in changed if track not in site_of}
+    execute_many("DELETE FROM history_digest WHERE day = ?", gone)
+    for site_no in {change.a for change in changes if change.kind == Kind.NUMBERS}:
+        forget(site_no)
+
+
+_OF_STAYS = (Kind.STAY, Kind.LEFT)
 
 
 def hash_of(content: bytes) -> int:
@@ -162,8 +185,8 @@ def _compute(scope: Scope, days: Days, today: int) -> dict[int, Digest]:
 
     On a hub they count toward the quota of the site, and are not stored once it is exhausted.
 
-    The placeholder is stored before the history is read. A trigger deletes it if the history changes meanwhile, and
-    then the digest is not stored.
+    The placeholder is stored before the history is read. It is deleted if the history changes meanwhile, and then the
+    digest is not stored.
     """
     site_no, number = scope.site_no or 0, secrets.randbits(53)
     kept_days = range(days.first, min(days.last, today - 1) + 1)
@@ -179,6 +202,7 @@ def _compute(scope: Scope, days: Days, today: int) -> dict[int, Digest]:
         computed = by_day(scope, days)
     if kept_days:
         with writing():
+            _follow(change_log.take(Follower.DIGESTS, -1))
             execute_many(
                 "UPDATE history_digest SET row_count = ?, total = ? "
                 "WHERE site_no = ? AND day = ? AND row_count IS NULL AND total = ?",

@@ -17,7 +17,7 @@ from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import Follower
 from edge.errors import Unavailable
-from edge.sync.store import change_feed, epochs, site_quotas, sites
+from edge.sync.store import change_feed, digests, epochs, site_quotas, sites
 from edge.sync.store.exchange import Cursor
 from edge.tracking import copies, history_engine, stays
 
@@ -75,14 +75,13 @@ def settle(site_no: int) -> bool:
         elif here.epoch == done.epoch and here.acked_seq > done.acked_seq:
             with writing():
                 sites.move_cursor(site_no, done, 0)
-                _forget_digests(site_no)
+                digests.forget(site_no)  # since stays may be missing
                 change_feed.end_cursors()
         else:
             _forget_newer(site_no)
             note_cursor(site_no)
     else:  # an empty database, or the first start after the move
-        with writing():
-            _forget_digests(site_no)
+        digests.forget(site_no)
     _settled.add(site_no)
     return True
 
@@ -116,7 +115,7 @@ def _forget_newer(site_no: int) -> None:
         copies.set_row_counts(counts)
         for track in without_rows:
             copies.remove_track(track)
-        _forget_digests(site_no)
+        digests.forget(site_no)  # since stays may be missing
         change_feed.end_cursors()
     unknown = {no for no in history_engine.batches.tracks_above(copies.last_number()) if not copies.is_track(no)}
     if unknown:
@@ -132,11 +131,6 @@ def note_takeover(actor: Actor) -> None:
         execute("DELETE FROM history_digest")
         change_feed.end_cursors()
         act.note("history.taken_over", Subject("setting", "hub.history", "hub.history"), {})
-
-
-def _forget_digests(site_no: int) -> None:
-    """Let the next comparison with the site read the stays, since some may be missing."""
-    execute("DELETE FROM history_digest WHERE site_no = ?", (site_no,))
 
 
 def _finish(

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from edge.database.connection import execute, execute_many
-from edge.database.triggers import PAST_LEVELS, past_width
 from edge.errors import HistoryUnavailable
 from edge.memory_budget import WORK
+from edge.tracking.past_levels import PAST_LEVELS, past_width
 from edge.tracking.postgres.pool import PART, fetch, fetch_in_parts
 
 Row = tuple[Any, ...]

@@ -12,8 +12,9 @@ from typing import Any
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
+from edge.database import change_log
 from edge.database.connection import execute, execute_many, writing
-from edge.database.triggers import OF_STAYS
+from edge.database.triggers import OF_STAYS, Follower
 from edge.errors import Conflict
 from edge.tracking.postgres import batches, lent_rows, pool, schema, writers
 from edge.tracking.postgres.pool import connected, fetch
@@ -81,19 +82,24 @@ def finish_there() -> int:
         number = _check_equal()
         with _without_changes():
             execute("DELETE FROM history")
+        _end_past_index()
     return number
+
+
+def _end_past_index() -> None:
+    """Empty the index of past positions. PostgreSQL has its own."""
+    change_log.leave(Follower.PAST)
+    for table in ("past_stay", "past_stay_build"):
+        execute(f"DELETE FROM {table}")
 
 
 @contextmanager
 def _without_changes() -> Iterator[None]:
     """Record no changes for the open feed, webhooks and events: the stays remain equal. Call in a transaction."""
-    named = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'history'"
-    paused = [(name, statement) for name, statement in execute(named) if name in OF_STAYS]
-    for name, _ in paused:
-        execute(f"DROP TRIGGER {name}")
+    for name in OF_STAYS:
+        execute(f"DROP TRIGGER IF EXISTS {name}")
     yield
-    for _, statement in paused:
-        execute(statement)
+    change_log.install()
 
 
 def take_over() -> None:

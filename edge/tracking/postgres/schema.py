@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 
-from edge.database.triggers import PAST_LEVELS, past_level
 from edge.errors import SetupError
+from edge.tracking.past_levels import PAST_LEVELS, past_level
 
 VERSION = 2
 PARTITIONS = 16

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.database.connection import execute
-from edge.database.triggers import PAST_LEVELS
 from edge.errors import Conflict
 from edge.records import assets
 from edge.tracking import flows, history_engine, past_board
 from edge.tracking.past import PastFilter
+from edge.tracking.past_levels import PAST_LEVELS
 from edge.tracking.postgres import batches, lent_rows, pool, schema
 from tests.service import wait_for
 from tests.sync.world import SECOND, Hub, SiteBox
