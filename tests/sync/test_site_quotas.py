@@ -181,6 +181,6 @@ def test_stored_digests_count_toward_the_quota_of_the_site(company: Company) -> 
         added = site_quotas.added_bytes(site_no) - before
         assert added > MB // 4
         site_quotas.charge(site_no, MB)
-        digests.forget(scope)
+        digests.forget(scope.site_no or 0)
         digests.kept_by_day(scope, days)
         assert execute("SELECT count(*) FROM history_digest").fetchone()[0] == 0
