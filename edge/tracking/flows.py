@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,6 @@ class Span(NamedTuple):
 
 
 _ALL_TRACKS = "track t INDEXED BY track_asset"
-_CHOSEN_TRACKS = "json_each(:of_assets) k CROSS JOIN track t ON t.asset_id = k.value"
 # The stay of each asset at the start, and every row since then, in index order to avoid sorting.
 _ROWS = f"""
 SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
@@ -71,12 +71,15 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
     values = {"organization_id": organization_id, "since": since, "until": until}
     with reading():
         inside = set(column(_INSIDE, (below,)))
-        if not history_engine.is_remote():
-            return _spans(_changes(execute(_ROWS.format(_ALL_TRACKS), values), inside), edges)
-        asset_ids = past.may_have_been_between(json_text.decode(below), since, until, begun_from=_EVER)
-        with _lent_of(organization_id, asset_ids, since, until):
-            rows = execute(_ROWS.format(_CHOSEN_TRACKS), {**values, "of_assets": json_text.text(asset_ids)})
-            return _spans(_changes(rows, inside), edges)
+        chosen = past.may_have_been_between(json_text.decode(below), since, until, begun_from=_EVER)
+        with _lent_of(organization_id, chosen, since, until):
+            return _spans(_changes(_of_chosen(_ROWS, _ALL_TRACKS, chosen, values), inside), edges)
+
+
+def _of_chosen(sql: str, every: str, chosen: Sequence[int] | None, values: dict[str, Any]) -> sqlite3.Cursor:
+    """Run a statement about the tracks of some assets, or about those of `every` table expression."""
+    tracks = every if chosen is None else "json_each(:of_assets) k CROSS JOIN track t ON t.asset_id = k.value"
+    return execute(sql.format(tracks), {**values, "of_assets": json_text.text(chosen)})
 
 
 def _lent(organization_id: int, since: int) -> Lent:
@@ -85,7 +88,7 @@ def _lent(organization_id: int, since: int) -> Lent:
     return _lent_tracks((no for (no,) in stream(sql, (organization_id,))), since)
 
 
-def _lent_of(organization_id: int, asset_ids: Sequence[int], since: int, until: int = _FOREVER) -> Lent:
+def _lent_of(organization_id: int, asset_ids: Sequence[int] | None, since: int, until: int = _FOREVER) -> Lent:
     """Provide the same of the tracks of some assets."""
     sql = "SELECT t.no FROM json_each(?) k CROSS JOIN track t ON t.asset_id = k.value WHERE t.organization_id = ?"
     return _lent_tracks((no for (no,) in stream(sql, (json_text.text(asset_ids), organization_id))), since, until)
@@ -210,15 +213,10 @@ ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
 def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
     """Return arrivals at a location and departures from it, newest first."""
     values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
-    if not history_engine.is_remote():
-        return _listed(execute(_PASSAGES.format("track t"), values))
-    asset_ids = past.may_have_been_between([location_id], since, _FOREVER, begun_from=since)
-    with _lent_of(organization_id, asset_ids, since - 1):
-        return _listed(execute(_PASSAGES.format(_CHOSEN_TRACKS), {**values, "of_assets": json_text.text(asset_ids)}))
-
-
-def _listed(rows: Iterable[tuple[Any, ...]]) -> list[Passage]:
-    return [Passage(at, bool(came), *rest) for at, came, *rest in rows]
+    chosen = past.may_have_been_between([location_id], since, _FOREVER, begun_from=since)
+    with _lent_of(organization_id, chosen, since - 1):
+        rows = _of_chosen(_PASSAGES, "track t", chosen, values)
+        return [Passage(at, bool(came), *rest) for at, came, *rest in rows]
 
 
 class Moves(NamedTuple):

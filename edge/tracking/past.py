@@ -295,12 +295,14 @@ def may_have_been_at(location_ids: Sequence[int], at: int, limit: int) -> list[i
     return _assets_with(ended, _MAY_HAVE_BEEN_AT, values)
 
 
-def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *, begun_from: int) -> list[int]:
-    """Return assets, among them all that were at these locations in a period, for stays in PostgreSQL.
+def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *, begun_from: int) -> list[int] | None:
+    """Return assets, among them all that were at these locations in a period; None for all, if this file has the stays.
 
     This includes those that left at its first moment. Those with a stay in progress are left out if it began before
     `begun_from`, except on older tracks, whose last stay may have ended at another site.
     """
+    if not history_engine.is_remote():
+        return None
     locations = json_text.text(list(location_ids))
     sources = _sources_at(locations)
     tracks = json_text.text(history_engine.lent_rows.tracks_at(sources, since - 1, until))
