@@ -74,7 +74,7 @@ CREATE TRIGGER IF NOT EXISTS main.copy_conflict_added AFTER INSERT ON conflict W
 CREATE TRIGGER IF NOT EXISTS main.copy_conflict_changed AFTER UPDATE ON conflict WHEN old.peer = 0 OR new.peer = 0 BEGIN DELETE FROM copy_digest WHERE range = old.remote_id >> 45; DELETE FROM copy_digest WHERE range = new.remote_id >> 45; END;
 CREATE TRIGGER IF NOT EXISTS main.copy_conflict_removed AFTER DELETE ON conflict WHEN old.peer = 0 BEGIN DELETE FROM copy_digest WHERE range = old.remote_id >> 45; END;
 
--- until 67 for nobody
+-- until 68 for nobody
 CREATE TRIGGER IF NOT EXISTS main.digest_stay_added AFTER INSERT ON history BEGIN DELETE FROM history_digest WHERE site_no = (SELECT ifnull(site_no, 0) FROM track WHERE no = new.position_no) AND day = (new.observed_at - iif(new.observed_at < 0, 86399999999, 0)) / 86400000000; END;
 CREATE TRIGGER IF NOT EXISTS main.digest_stay_changed AFTER UPDATE ON history BEGIN DELETE FROM history_digest WHERE site_no = (SELECT ifnull(site_no, 0) FROM track WHERE no = old.position_no) AND day = (old.observed_at - iif(old.observed_at < 0, 86399999999, 0)) / 86400000000; DELETE FROM history_digest WHERE site_no = (SELECT ifnull(site_no, 0) FROM track WHERE no = new.position_no) AND day = (new.observed_at - iif(new.observed_at < 0, 86399999999, 0)) / 86400000000; END;
 CREATE TRIGGER IF NOT EXISTS main.digest_stay_removed AFTER DELETE ON history BEGIN DELETE FROM history_digest WHERE site_no = (SELECT ifnull(site_no, 0) FROM track WHERE no = old.position_no) AND day = (old.observed_at - iif(old.observed_at < 0, 86399999999, 0)) / 86400000000; END;

@@ -20,9 +20,11 @@ def oldest_end() -> int | None:
     return find_scalar(f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1")
 
 
-@history_engine.of_engine
 def tracks_ended_before(before: int, limit: int) -> list[int]:
     """Return tracks with a stay that ended before a time and is not the newest of its asset."""
+    if history_engine.is_remote():
+        several = column("SELECT no FROM track WHERE history_rows > 1")
+        return history_engine.batches.tracks_ended_before(several, before, limit)
     return column(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -76,7 +75,7 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
             return _spans(_changes(_of_chosen(_ROWS, _ALL_TRACKS, chosen, values), inside), edges)
 
 
-def _of_chosen(sql: str, every: str, chosen: Sequence[int] | None, values: dict[str, Any]) -> sqlite3.Cursor:
+def _of_chosen(sql: str, every: str, chosen: Sequence[int] | None, values: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
     """Run a statement about the tracks of some assets, or about those of `every` table expression."""
     tracks = every if chosen is None else "json_each(:of_assets) k CROSS JOIN track t ON t.asset_id = k.value"
     return execute(sql.format(tracks), {**values, "of_assets": json_text.text(chosen)})

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from edge import clock
-from edge.database.connection import column
 from edge.tracking.postgres import pool, writers
 from edge.tracking.postgres.bounded import Connection
 from edge.tracking.postgres.pool import connected
@@ -391,10 +390,9 @@ SELECT t.no FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
 """
 
 
-def tracks_ended_before(before: int, limit: int) -> list[int]:
-    """Return tracks that have several rows, the oldest of which ended before a time."""
-    tracks = column("SELECT no FROM track WHERE history_rows > 1")
-    return [no for (no,) in _run(_ENDED, {"tracks": tracks, "before": before, "limit": limit})]
+def tracks_ended_before(tracks: Sequence[int], before: int, limit: int) -> list[int]:
+    """Return those of these tracks that have several rows, the oldest of which ended before a time."""
+    return [no for (no,) in _run(_ENDED, {"tracks": list(tracks), "before": before, "limit": limit})]
 
 
 # The first row that stays is the newest one or has not ended. Those after it stay, too, though a site may have sent one
