@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from edge.api.middleware import RequestContext, compress, is_api_path, request_c
 from edge.database.connection import domain_error, hide_people, limit_statements, share_processor
 from edge.errors import Unavailable
 from edge.logs import Access, without_secret, write_access
+from edge.memory_budget import of_request
 from edge.operations.upgrade.pending_upgrade import is_pending
 from edge.pages import blueprint, cookies
 from edge.pages.probes import probes
@@ -87,6 +89,7 @@ def _watch_requests(app: Flask, installed: Services, checks: Guard) -> None:
 
     @app.before_request
     def begin() -> Response | None:
+        of_request.held, of_request.caller = ExitStack(), ""
         limit_statements(STATEMENT_SECONDS, for_all=request.method in _READING)
         hide_people(True)  # until the guard of the pages or an endpoint knows that the caller may see them
         if request.method not in _READING and is_pending(settings.config.data_dir):
@@ -109,6 +112,9 @@ def _watch_requests(app: Flask, installed: Services, checks: Guard) -> None:
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
         limit_statements(None)
+        if of_request.held:
+            of_request.held.close()
+        of_request.held = None
         share_processor(None)
 
 

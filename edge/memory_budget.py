@@ -14,7 +14,7 @@ import ctypes
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from typing import ForwardRef
 
@@ -111,6 +111,22 @@ class Budget:
 
 HELD = Budget(48 * MB, most_of_owner=24 * MB)
 WORK = Budget(128 * MB, most_of_owner=88 * MB)  # a batch of a site and its answer take 88 MB
+
+
+class _OfRequest(threading.local):
+    """What the request of this thread has reserved, and for whom; `held` is None outside of requests."""
+
+    held: ExitStack | None = None
+    caller = ""
+
+
+of_request = _OfRequest()  # set and cleared by the application
+
+
+def hold_for_request(size: int) -> None:
+    """Reserve bytes until the request of this thread ends, outside of requests nothing. Raises Unavailable."""
+    if of_request.held is not None:
+        of_request.held.enter_context(WORK.holding(size, of_request.caller))
 
 
 def marks_in(text: bytes) -> int:

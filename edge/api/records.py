@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +12,7 @@ from edge.api import responses
 from edge.api.operations import Call, operation
 from edge.database.lists import Page, SortTerm
 from edge.errors import NotFound
-from edge.memory_budget import WORK
+from edge.memory_budget import of_request
 from edge.records import assets, locations
 from edge.records.locations import LocationRow
 from edge.records.record import DEFAULT_SORT, Kind, RecordFilter
@@ -79,13 +78,9 @@ def _page(
     resource: Resource, call: Call, read: Callable[..., Page[Any]], chosen: RecordFilter | int, **arguments: Any
 ) -> Response:
     """Answer with a page whose rows are taken from the memory budget until they are written as JSON."""
-    with ExitStack() as held:
-
-        def reserve(size: int) -> None:
-            held.enter_context(WORK.holding(size, call.principal.subject))
-
-        page = read(call.organization_id, chosen, **arguments, reserve=reserve)
-        return responses.page(resource.render, page.rows, page.total_count, call.query)
+    of_request.caller = call.principal.subject
+    page = read(call.organization_id, chosen, **arguments)
+    return responses.page(resource.render, page.rows, page.total_count, call.query)
 
 
 def _create(resource: Resource, call: Call) -> Response:

@@ -33,7 +33,7 @@ PRAGMAS = {
     "synchronous": "full",  # a commit is on disk before "saved" is reported
     "foreign_keys": 1,
     "cache_size": -4_000,  # KiB per connection; the operating system caches the rest
-    "temp_store": "memory",
+    "temp_store": "file",  # in memory, one sort of long names by a client would take all that the unit may have
     "journal_size_limit": 64 * 1024 * 1024,
 }
 _STEPS = 20_000  # SQLite VM steps between checks of the time limit, about 1 ms

@@ -92,19 +92,20 @@ seen AS (
 SELECT asset_id, max(rank), asset_id IN (SELECT asset_id FROM elsewhere) FROM seen GROUP BY asset_id ORDER BY asset_id
 """
 _CARRIERS = """
-SELECT DISTINCT load.carrier_id FROM json_each(:seen) pair JOIN carrier_load load ON load.carrier_id = pair.value ->> 0
+SELECT DISTINCT load.carrier_id
+FROM json_each(:seen) pair CROSS JOIN carrier_load load ON load.carrier_id = pair.value ->> 0
     AND load.loaded_at <= pair.value ->> 1 AND ifnull(load.unloaded_at, (pair.value ->> 1) + 1) > pair.value ->> 1
 JOIN expected_item item ON item.list_id = :list AND item.asset_id = load.asset_id
 """
 _OTHERS = """
 SELECT item.asset_id, min(other.name) FROM json_each(:assets) asset
-JOIN expected_item item ON item.asset_id = asset.value
+CROSS JOIN expected_item item ON item.asset_id = asset.value
 JOIN expected_list other ON other.id = item.list_id AND other.id <> :list AND other.signed_at IS NULL
     AND other.organization_id = :organization
 GROUP BY item.asset_id
 """
 _NAMES = """
-SELECT asset.id, asset.external_key, asset.name FROM json_each(?) one JOIN asset ON asset.id = one.value
+SELECT asset.id, asset.external_key, asset.name FROM json_each(?) one CROSS JOIN asset ON asset.id = one.value
 WHERE asset.organization_id = ? ORDER BY asset.name, asset.id
 """
 

@@ -123,7 +123,7 @@ def begin(
         if added.rowcount:
             execute(
                 "INSERT INTO stock_take_expected (stock_take_id, asset_id) SELECT ?, asset.id FROM json_each(?) item "
-                "JOIN asset ON asset.id = item.value AND asset.organization_id = ? "
+                "CROSS JOIN asset ON asset.id = item.value AND asset.organization_id = ? "
                 "WHERE asset.id NOT IN (SELECT asset_id FROM tracked_person) ON CONFLICT DO NOTHING",
                 (stock_take_id, json.dumps(list(expected[:MAX_EXPECTED])), sender.organization_id),
             )
@@ -385,7 +385,7 @@ def _signed_lines(organization_id: int, take: StockTake, signed: SignedResult) -
 _ASSET_RESULTS = ("missing", "elsewhere", "here")
 _SIGNED_ASSETS = """
 SELECT asset.id, (SELECT min(code) FROM stock_take_scan WHERE stock_take_id = :id AND asset_id = asset.id)
-FROM json_each(:assets) item JOIN asset ON asset.id = item.value AND asset.organization_id = :organization_id
+FROM json_each(:assets) item CROSS JOIN asset ON asset.id = item.value AND asset.organization_id = :organization_id
 WHERE asset.id NOT IN (SELECT asset_id FROM tracked_person)
 """
 

@@ -130,12 +130,10 @@ def find_state(organization_id: int, muster_id: int) -> State:
             "SELECT location_id, name FROM muster_point WHERE muster_id = ? ORDER BY name, location_id", (muster_id,)
         ).fetchall()
         if not one.is_open:
-            points = [Point(number, name, frozenset(), ()) for number, name in places]
-            return State(one, _stored(muster_id), points)
+            return State(one, _stored(muster_id), [Point(number, name, ()) for number, name in places])
         points = whereabouts.points_at(organization_id, places)
         connected = set(column("SELECT reader_id FROM muster_reader WHERE muster_id = ?", (muster_id,)))
-        terms = whereabouts.terms_of(one.started_at, points, connected)
-        return State(one, whereabouts.people_now(muster_id, terms), points)
+        return State(one, whereabouts.people_now(muster_id, one.started_at, points, connected), points)
 
 
 def find_person(organization_id: int, muster_id: int, asset_id: int) -> Person:

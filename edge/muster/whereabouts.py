@@ -11,14 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.records import location_tree
 from edge.tracking import report
 from edge.tracking.report import Sighting
 from edge.tracking.stays import Quality
-from edge.validation import json_text
 
 CONNECTED = 60 * SECOND  # a reader that sent a message this long before the start was connected at the start
 CONFIRMED = 60 * SECOND  # reads that may be old count if they go on for this long
@@ -60,16 +58,17 @@ class PointReader(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A muster point with the locations below it and its readers."""
+    """A muster point with the readers at it and below."""
 
     location_id: int
     name: str
-    scope: frozenset[int]
     readers: Sequence[PointReader]
 
 
 class Terms(NamedTuple):
-    """Grounds on which the reads of a muster are judged. `doubtful`: locations with a reader whose reads may be old."""
+    """Grounds on which the reads of a muster are judged. `scope`: the locations of reads that are at a muster point or
+    below; `doubtful`: those with a reader whose reads may be old.
+    """
 
     started_at: int
     scope: frozenset[int]
@@ -86,27 +85,21 @@ SELECT spot.location_id, r.id, r.name, s.last_heard_at, ifnull(s.is_offline, 0),
        s.clock_offset IS NOT NULL AND s.clock_stands_at IS NULL AND r.clock_setting <> 'receipt'
 FROM spot JOIN reader r ON r.id = spot.reader_id AND r.deleted_at IS NULL AND r.is_enabled = 1
 LEFT JOIN reader_state s ON s.reader_id = r.id
-WHERE spot.location_id IN (SELECT value FROM json_each(:scope)) ORDER BY r.name, r.id
+ORDER BY r.name, r.id
 """
 
 
 def points_at(organization_id: int, places: Sequence[tuple[int, str]]) -> list[Point]:
     """Return muster points with their readers, as they are now. `places`: ids and names."""
-    now = clock.now()
-    scopes = {
-        place_id: frozenset((place_id, *location_tree.visible_descendants(place_id, now))) for place_id, _ in places
-    }
-    every = json_text.text(sorted(frozenset().union(*scopes.values())))
-    rows = execute(_READERS, {"organization_id": organization_id, "scope": every}).fetchall()
-    points = []
-    for place_id, name in places:
-        own = {
-            reader_id: PointReader(reader_id, reader, last_message_at, bool(is_offline), bool(has_clock))
-            for location_id, reader_id, reader, last_message_at, is_offline, has_clock in rows
-            if location_id in scopes[place_id]
-        }
-        points.append(Point(place_id, name, scopes[place_id], list(own.values())))
-    return points
+    rows = execute(_READERS, {"organization_id": organization_id}).fetchall()
+    spots = {row[0] for row in rows if row[0] is not None}
+    over = location_tree.tops_over(spots, frozenset(place_id for place_id, _ in places))
+    readers: dict[int, dict[int, PointReader]] = {place_id: {} for place_id, _ in places}
+    for location_id, reader_id, reader, last_message_at, is_offline, has_clock in rows:
+        for place_id in over.get(location_id, ()):
+            one = PointReader(reader_id, reader, last_message_at, bool(is_offline), bool(has_clock))
+            readers[place_id][reader_id] = one
+    return [Point(place_id, name, list(readers[place_id].values())) for place_id, name in places]
 
 
 def connected_readers(points: Sequence[Point], now: int) -> set[int]:
@@ -116,27 +109,25 @@ def connected_readers(points: Sequence[Point], now: int) -> set[int]:
     return {reader.id for point in points for reader in point.readers if not reader.is_offline(CONNECTED, now)}
 
 
-def terms_of(started_at: int, points: Sequence[Point], connected: set[int]) -> Terms:
-    """Return the terms of a muster. `connected`: the readers that were connected at its start."""
-    doubtful = {
-        location_id
-        for point in points
-        if any(not reader.has_clock and reader.id not in connected for reader in point.readers)
-        for location_id in point.scope
-    }
-    return Terms(started_at, frozenset().union(*(point.scope for point in points)), frozenset(doubtful))
-
-
 _PEOPLE = """
 SELECT asset_id, asset_key, name, seen_before, ticked_at, ticked_by FROM muster_person WHERE muster_id = ?
 ORDER BY name, asset_id
 """
 
 
-def people_now(muster_id: int, terms: Terms) -> list[Person]:
-    """Return all people of an open muster, by name."""
+def people_now(muster_id: int, started_at: int, points: Sequence[Point], connected: set[int]) -> list[Person]:
+    """Return all people of an open muster, by name. `connected`: the readers that were connected at its start."""
     rows = execute(_PEOPLE, (muster_id,)).fetchall()
     sightings = report.sightings([row[0] for row in rows])
+    places = {place for seen in sightings.values() for place in (seen.location_id, seen.before_location_id) if place}
+    over = location_tree.tops_over(places, frozenset(point.location_id for point in points))
+    doubtful = {
+        point.location_id
+        for point in points
+        if any(not reader.has_clock and reader.id not in connected for reader in point.readers)
+    }
+    scope, unsure = {place for place in over if over[place]}, {place for place in over if over[place] & doubtful}
+    terms = Terms(started_at, frozenset(scope), frozenset(unsure))
     return [_person(row, terms, sightings) for row in rows]
 
 

@@ -55,10 +55,10 @@ KIND_TITLES = {
 def list_event_destinations() -> str:
     organization_id = current_session().organization_id
     rows = destinations.list_destinations(organization_id)
-    names = location_board.names(organization_id)
+    places = [location_board.name_of(organization_id, row.settings["location_id"]) for row in rows]
     return render_template(
         "events/destinations.html",
-        rows=[(row, destinations.count_waiting(row), names.get(row.settings["location_id"] or 0)) for row in rows],
+        rows=[(row, destinations.count_waiting(row), place) for row, place in zip(rows, places, strict=True)],
         all_kinds=len(KINDS),
     )
 
@@ -87,12 +87,11 @@ def new_event_destination() -> Answer:
 def event_destination(no: int) -> str:
     organization_id = current_session().organization_id
     row = destinations.get(organization_id, no)
-    names = location_board.names(organization_id)
     return render_template(
         "events/destination.html",
         row=row,
         waiting=destinations.count_waiting(row),
-        location_name=names.get(row.settings["location_id"] or 0),
+        location_name=location_board.name_of(organization_id, row.settings["location_id"]),
         attempts=destinations.list_attempts(organization_id, no),
         titles=KIND_TITLES,
     )

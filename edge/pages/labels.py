@@ -22,6 +22,7 @@ from edge.pages.guard import Answer, actor, administrators, operators, organizat
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, localized, translated
+from edge.records import locations
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, location_board
@@ -190,10 +191,8 @@ def _labels() -> list[Label]:
         branches = location_board.tree(organization_id())
         top = request.values.get("location", 0, type=whole)
         chosen = location_board.inside(branches, top) if top else branches
-        return [
-            Label(branch.name, branch.external_key, record_links.link("location", branch.external_key))
-            for branch in chosen[:MOST]
-        ]
+        rows = (locations.get(organization_id(), branch.id) for branch in chosen[:MOST])
+        return [Label(row.name, row.external_key, record_links.link("location", row.external_key)) for row in rows]
     return [Label(row.name, row.external_key, record_links.link("asset", row.external_key)) for row in _assets()]
 
 

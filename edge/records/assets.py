@@ -15,10 +15,10 @@ from edge.audit.audit import acting
 from edge.database.connection import execute, reading, update
 from edge.database.lists import Page
 from edge.errors import Conflict, NotFound
+from edge.memory_budget import hold_for_request
 from edge.records import former_people, tagging
 from edge.records.external_keys import ASSET_KEYS, is_key_taken, next_update
 from edge.records.kept_elsewhere import check_home
-from edge.records.listing import Reserve, uncounted
 from edge.records.record import Kind, RecordFilter
 from edge.records.tags import NewTag, TagRow, is_taken, match_key
 from edge.texts import N_, fill
@@ -73,22 +73,20 @@ create, get, patch, rename, edit, delete = KIND.create, KIND.get, KIND.patch, KI
 attach_tag, detach_tag = KIND.attach_tag, KIND.detach_tag
 
 
-def list_page(
-    organization_id: int, filters: RecordFilter, *, reserve: Reserve = uncounted, **paging: Any
-) -> Page[AssetRow]:
+def list_page(organization_id: int, filters: RecordFilter, **paging: Any) -> Page[AssetRow]:
     """Return a page like that of any kind, with long metadata from a second query."""
-    page = KIND.list_page(organization_id, filters, reserve=reserve, **paging)
+    page = KIND.list_page(organization_id, filters, **paging)
     if all(row.metadata is not None for row in page.rows):
         return page
     with reading():  # read again: rows and metadata must come from the same snapshot
         page = KIND.list_page(organization_id, filters, **paging)
-        return page._replace(rows=_with_long_metadata(organization_id, page.rows, reserve))
+        return page._replace(rows=_with_long_metadata(organization_id, page.rows))
 
 
-def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow], reserve: Reserve) -> list[AssetRow]:
+def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow]) -> list[AssetRow]:
     values = organization_id, json.dumps([row.id for row in rows if row.metadata is None])
     chosen = "FROM asset WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))"
-    reserve(execute(f"SELECT {_SIZE_IN_MEMORY} {chosen}", values).fetchone()[0])
+    hold_for_request(execute(f"SELECT {_SIZE_IN_MEMORY} {chosen}", values).fetchone()[0])
     metadata_by_id = dict(execute(f"SELECT id, metadata {chosen}", values))
     return [row if row.metadata is not None else row._replace(metadata=metadata_by_id[row.id]) for row in rows]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.database.connection import database, execute, reading
 from edge.database.lists import any_of
+from edge.memory_budget import hold_for_request
 from edge.records.external_keys import effective, visible
 from edge.records.search import Match
 from edge.records.tags import Owner, TagRow, tags_as_json
@@ -34,13 +35,7 @@ class Source(NamedTuple):
     tagged: Owner | None = None
 
 
-# Is given the bytes of what is read next, before it is built, and keeps them reserved or raises Unavailable.
-Reserve = Callable[[int], object]
 _OF_CHARACTER, _OF_TAG = 4, 500  # bytes, as a row and in an answer
-
-
-def uncounted(_: int) -> None:
-    """Reserve nothing: for callers outside of requests, and for few rows."""
 
 
 class ListQuery:
@@ -71,13 +66,7 @@ def view(query: ListQuery, q: str) -> AbstractContextManager[None]:
 
 
 def read_page(
-    source: Source,
-    query: ListQuery,
-    match: Match | None,
-    order: str,
-    limit: int,
-    offset: int,
-    reserve: Reserve = uncounted,
+    source: Source, query: ListQuery, match: Match | None, order: str, limit: int, offset: int
 ) -> tuple[list[Sequence[Any]], int]:
     """Return the rows of one page, and the number of rows in the whole list."""
     tables, conditions, values = source.tables, " AND ".join(query.conditions), query.values
@@ -91,7 +80,7 @@ def read_page(
         values |= match.values
     shown = f"{conditions} AND {visible(source.windowed, include_deleted=query.include_deleted)}"
     page = f"FROM {tables} WHERE {shown} ORDER BY {order} LIMIT :limit OFFSET :offset"
-    version, rows = read_rows(source, page, {**values, "limit": limit, "offset": offset}, reserve)
+    version, rows = read_rows(source, page, {**values, "limit": limit, "offset": offset})
     if query.is_narrow or (match and match.ids is not None):
         return rows, execute(f"SELECT count(*) FROM {tables} WHERE {shown}", values).fetchone()[0]
     windowed = source.windowed
@@ -103,8 +92,8 @@ def read_page(
     return rows, count_list(tables, windowed, conditions, values, version, include_deleted=query.include_deleted)
 
 
-def read_rows(source: Source, page: str, values: dict[str, Any], reserve: Reserve) -> tuple[int, list[Sequence[Any]]]:
-    """Read the rows as one JSON text, with the version of the records.
+def read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[Sequence[Any]]]:
+    """Read the rows as one JSON text, with the version of the records. Raises Unavailable.
 
     sqlite3 releases the GIL for each fetched row; with many parallel requests that costs more than the query.
     """
@@ -114,7 +103,7 @@ def read_rows(source: Source, page: str, values: dict[str, Any], reserve: Reserv
         names.append(tags_as_json(source.tagged, "c0"))
     sql = f"SELECT {VERSION}, json_group_array(json_array({', '.join(names)})) FROM (SELECT {columns} {page})"
     version, text = execute(sql, values).fetchone()
-    reserve(_OF_CHARACTER * len(text) + _OF_TAG * text.count("["))
+    hold_for_request(_OF_CHARACTER * len(text) + _OF_TAG * text.count("["))
     return version, _tagged_rows(text, len(source.columns)) if source.tagged else json_text.decode(text)
 
 

@@ -17,7 +17,7 @@ from edge.database.lists import Page, SortTerm
 from edge.errors import Conflict
 from edge.records import location_tree
 from edge.records.external_keys import LOCATION_KEYS
-from edge.records.listing import Reserve, read_rows, uncounted
+from edge.records.listing import read_rows
 from edge.records.record import Kind, RecordFilter
 from edge.records.tags import TagRow
 from edge.texts import N_, fill
@@ -84,39 +84,33 @@ create, get, list_page, patch, rename = KIND.create, KIND.get, KIND.list_page, K
 edit, delete, attach_tag, detach_tag = KIND.edit, KIND.delete, KIND.attach_tag, KIND.detach_tag
 
 
-def list_ancestors(
-    organization_id: int, location_id: int, *, limit: int, offset: int = 0, reserve: Reserve = uncounted
-) -> Page[LocationRow]:
+def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
     """Return the ancestors, root first. Windows are ignored to keep paths complete. Raises NotFound, Corrupt."""
     with reading():
         get(organization_id, location_id)
         chain = location_tree.ancestors(location_id)[::-1]
-        return Page(_by_ids(chain[offset : offset + limit], reserve), len(chain))
+        return Page(_by_ids(chain[offset : offset + limit]), len(chain))
 
 
-def list_children(
-    organization_id: int, location_id: int, *, limit: int, offset: int = 0, reserve: Reserve = uncounted
-) -> Page[LocationRow]:
+def list_children(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
     """Return the direct sub-locations by name. Raises NotFound, Corrupt."""
     filters, by_name = RecordFilter(parent_ids=(location_id,)), (SortTerm("name"),)
     with reading():
         get(organization_id, location_id)
         location_tree.ancestors(location_id)  # raises Corrupt if there is a cycle
-        return list_page(organization_id, filters, limit=limit, offset=offset, sort=by_name, reserve=reserve)
+        return list_page(organization_id, filters, limit=limit, offset=offset, sort=by_name)
 
 
-def list_descendants(
-    organization_id: int, location_id: int, *, limit: int, offset: int = 0, reserve: Reserve = uncounted
-) -> Page[LocationRow]:
+def list_descendants(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
     """Return all sub-locations, depth first, siblings by name. Raises NotFound, Corrupt."""
     with reading():
         get(organization_id, location_id)
         shown = location_tree.visible_descendants(location_id, clock.now())
-        return Page(_by_ids(shown[offset : offset + limit], reserve), len(shown))
+        return Page(_by_ids(shown[offset : offset + limit]), len(shown))
 
 
-def _by_ids(ids: Sequence[int], reserve: Reserve) -> list[LocationRow]:
+def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
     """Return locations in the order of `ids`."""
     page = f"FROM json_each(:shown) shown CROSS JOIN {KIND.tables} WHERE l.id = shown.value ORDER BY shown.key"
-    _, rows = read_rows(KIND.source, page, {"shown": json_text.text(ids)}, reserve)
+    _, rows = read_rows(KIND.source, page, {"shown": json_text.text(ids)})
     return [LocationRow._make(row) for row in rows]

@@ -29,7 +29,7 @@ from edge.records.external_keys import (
     next_update,
 )
 from edge.records.kept_elsewhere import check_home
-from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
+from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, Owner, TagRow
 from edge.validation.bodies import OWN_FIELDS, fields_of
@@ -126,7 +126,6 @@ class Kind(Generic[Row]):
         limit: int,
         offset: int = 0,
         sort: Sequence[SortTerm] = DEFAULT_SORT,
-        reserve: Reserve = uncounted,
     ) -> Page[Row]:
         """Return a page of the live records within their window, including deleted ones if the filter asks for them."""
         query = ListQuery(organization_id, f"{self.alias}.organization_id", include_deleted=filters.include_deleted)
@@ -137,7 +136,7 @@ class Kind(Generic[Row]):
         order = order_by(sort, self.columns, self.source.id_column)
         with view(query, filters.q):
             match = search.match(self.owner, organization_id, filters.q) if filters.q else None
-            rows, total = read_page(self.source, query, match, order, limit, offset, reserve)
+            rows, total = read_page(self.source, query, match, order, limit, offset)
         return Page([self.row._make(row) for row in rows], total)
 
     def subject(self, row: Row) -> Subject:

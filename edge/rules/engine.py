@@ -64,13 +64,13 @@ class Engine:
             raise
 
     def _round(self) -> int:
-        enabled = rules.enabled_rules()
         seq = _position()
         if seq is None or events.oldest_kept() > seq + 1:
             with writing():
                 _start()
             return MOST_EVENTS
-        now = clock.now()
+        self._seed()
+        enabled, now = rules.enabled_rules(), clock.now()
         is_sweep_due = time.monotonic() >= self._unseen_at
         sweeps = [rule for rule in enabled if is_sweep_due and _has_to_sweep(rule, now)]
         if is_sweep_due:
@@ -80,23 +80,31 @@ class Engine:
             sweeps
             or people != self._people
             or events.newest() > seq
-            or any(not rule.is_seeded for rule in enabled)
             or any(self._is_watched(rule, now) and states.has_due(rule, now) for rule in enabled)
         ):
             return 0
+        for rule in enabled:
+            if rule.kind in OF_NUMBER and rule.no not in self._counts:
+                self._counts[rule.no] = count_present(rule)  # before others wait for this transaction
         with writing():
             number = self._evaluate(seq, {rule.no for rule in sweeps}, now, are_people_new=people != self._people)
         self._people = people
         self._after_round()
         return number
 
+    def _seed(self) -> None:
+        """Begin each new or changed rule in a transaction of its own, because it may take long."""
+        while any(not rule.is_seeded for rule in rules.enabled_rules()):
+            with writing():
+                for rule in [rule for rule in rules.enabled_rules() if not rule.is_seeded][:1]:
+                    states.seed(rule, clock.now())
+                    self._counts.pop(rule.no, None)
+                    self._room_at = 0.0  # may be the first rule of its organization
+
     def _evaluate(self, seq: int, sweeps: set[int], now: int, *, are_people_new: bool) -> int:
         enabled = rules.enabled_rules()
-        for rule in enabled:
-            if not rule.is_seeded:
-                self._counts.pop(rule.no, None)
-                states.seed(rule, now)
-                self._room_at = 0.0  # may be the first rule of its organization
+        if not all(rule.is_seeded for rule in enabled):
+            return MOST_EVENTS  # saved this moment; the next round begins it before it reads the log
         if time.monotonic() >= self._room_at:
             self._with_room = {organization_id for organization_id, left in states.room().items() if left}
             self._room_at = time.monotonic() + ROOM_SECONDS
@@ -183,10 +191,6 @@ class _Evaluation:
         self._people = tracked_people.among(ids)
         self._matching = {rule.no: matching(rule, ids) for rule in enabled if ids and not is_about_all(rule)}
         self._within = cache(_within)
-        if batch:
-            for rule in enabled:
-                if rule.kind in OF_NUMBER and rule.no not in counts:
-                    counts[rule.no] = count_present(rule)
 
     def read(self, organization_id: int, event: Event) -> None:
         """Evaluate one event."""

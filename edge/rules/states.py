@@ -235,6 +235,13 @@ WHERE e.is_offline = 1 AND r.organization_id = :organization_id AND (:reader_id 
 """
 
 
+_SEED_SWEPT = """
+INSERT INTO rule_state (rule_no, subject_id, since, due_at, is_due, amount)
+WITH begun (subject_id, since, amount) AS ({})
+SELECT :rule_no, subject_id, since, since + :span, 0, amount FROM begun
+"""
+
+
 def seed(rule: Rule, now: int) -> None:
     """Store the conditions that are already met, which raise no alert."""
     values: dict[str, Any] = {**values_of(rule), "rule_no": rule.no, "now": now}
@@ -244,9 +251,8 @@ def seed(rule: Rule, now: int) -> None:
     elif rule.kind is Condition.OFFLINE:
         execute(_SEED_OFFLINE, values)
     elif rule.kind in SWEEPS:
-        for subject_id, since, amount in begun(rule, now, room()[rule.organization_id]):
-            hold(rule, subject_id, since, amount)
-            mark_fired(rule, subject_id, None)
+        sql = _SEED_SWEPT.format(SWEEPS[rule.kind].begun)
+        execute(sql, _bound(rule, now, room()[rule.organization_id]))
     elif rule.kind in OF_NUMBER and is_beyond(rule, count_present(rule)):
         hold(rule, location_of(rule), now)
         mark_fired(rule, location_of(rule), None)

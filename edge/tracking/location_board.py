@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from edge.database.connection import execute, reading, scalar
 from edge.database.lists import Page
+from edge.memory_budget import hold_for_request
 from edge.tracking.board import BOARD_COLUMNS, BoardRow
 from edge.tracking.shown_positions import SHOWN
+from edge.validation.values import MAX_NAME
 
 
 class Branch(NamedTuple):
@@ -25,11 +27,17 @@ class Branch(NamedTuple):
     children: int
 
 
-# A name up to a number of characters, None: in full.
+# Keys and names up to a number of characters, None: in full.
 _LOCATIONS = """
-SELECT l.id, l.external_key, ifnull(substr(l.name, 1, ?2), l.name), l.is_active, p.id
+SELECT l.id, ifnull(substr(l.external_key, 1, ?2), l.external_key), ifnull(substr(l.name, 1, ?2), l.name),
+       l.is_active, p.id
 FROM location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL
 WHERE l.organization_id = ?1 AND l.deleted_at IS NULL ORDER BY l.name, l.id
+"""
+_NUMBER = "SELECT count(*) FROM location WHERE organization_id = ? AND deleted_at IS NULL"
+_LETTERS = """
+SELECT ifnull(sum(min(length(name), ?2) + min(length(external_key), ?2)), 0)
+FROM location WHERE organization_id = ?1 AND deleted_at IS NULL
 """
 _COUNTS = f"""
 SELECT l.id, (SELECT count(*) FROM {SHOWN} t WHERE t.location_id = l.id AND t.is_retired = 0)
@@ -39,6 +47,8 @@ FROM location l WHERE l.organization_id = ?
 
 LONGEST_CHOICE = 80  # characters of a name in a list of all locations
 DEEPEST_CHOICE = 8  # levels by which it is indented
+LARGE, SHORT = 20_000, 30  # locations, beyond which keys and names in lists of all have at most so many characters
+_BYTES, _BYTES_OF_LETTER, _BYTES_IN_PAGE = 600, 4, 12  # of one location, of its key and name, and in a list of all
 
 
 class Choice(NamedTuple):
@@ -50,20 +60,27 @@ class Choice(NamedTuple):
 
 
 def choices(organization_id: int) -> list[Choice]:
-    """Return all live locations in the order of the tree, without the counts, which take longer."""
-    rows = execute(_LOCATIONS, (organization_id, LONGEST_CHOICE + 1)).fetchall()
-    return [Choice(row[0], _cut(row[2]), min(depth, DEEPEST_CHOICE)) for row, depth in _depth_first(_by_parent(rows))]
+    """Return all live locations in the order of the tree, without the counts, which take longer. Raises Unavailable."""
+    rows = _rows(organization_id, LONGEST_CHOICE, _BYTES_IN_PAGE)
+    return [Choice(row[0], row[2], min(depth, DEEPEST_CHOICE)) for row, depth in _depth_first(_by_parent(rows))]
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_CHOICE else f"{name[: LONGEST_CHOICE - 1]}…"
+def _rows(organization_id: int, longest: int, of_letter: int = _BYTES_OF_LETTER) -> Iterator[Row]:
+    """Return all live locations by name. Reserves their memory until the request ends; raises Unavailable."""
+    number = scalar(
+        "SELECT count(*) FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,)
+    )
+    longest = longest if number <= LARGE else SHORT
+    hold_for_request(_BYTES * number + of_letter * scalar(_LETTERS, (organization_id, longest)))
+    for key, code, name, *rest in execute(_LOCATIONS, (organization_id, longest + 1)):
+        yield key, code, name if len(name) <= longest else f"{name[: longest - 1]}…", *rest
 
 
 def tree(organization_id: int) -> list[Branch]:
-    """Return all live locations depth first, siblings by name. Cycles (made by hand) are left out."""
+    """Return all live locations depth first, siblings by name, without cycles made by hand. Raises Unavailable."""
     with reading():
         counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
-        by_parent = _by_parent(execute(_LOCATIONS, (organization_id, None)).fetchall())
+        by_parent = _by_parent(_rows(organization_id, MAX_NAME))
     order = _depth_first(by_parent)
     below = {row[0]: counts.get(row[0], 0) for row, _ in order}
     for row, _ in reversed(order):
@@ -102,7 +119,7 @@ def oldest(organization_id: int, branches: Sequence[Branch]) -> dict[int, Oldest
 Row = tuple[int, str, str, int, int | None]
 
 
-def _by_parent(rows: Sequence[Row]) -> dict[int | None, list[Row]]:
+def _by_parent(rows: Iterable[Row]) -> dict[int | None, list[Row]]:
     by_parent: dict[int | None, list[Row]] = {}
     for row in rows:
         by_parent.setdefault(row[4], []).append(row)
@@ -118,10 +135,11 @@ def _depth_first(by_parent: dict[int | None, list[Row]]) -> list[tuple[Row, int]
     return order
 
 
-def names(organization_id: int) -> dict[int, str]:
-    """Return the names of all live locations by id."""
-    rows = execute("SELECT id, name FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,))
-    return dict(rows.fetchall())
+def name_of(organization_id: int, location_id: int | None) -> str:
+    """Return the name of a live location, "" without one."""
+    sql = "SELECT name FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+    row = execute(sql, (location_id, organization_id)).fetchone()
+    return row[0] if row else ""
 
 
 def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
@@ -164,7 +182,8 @@ AND gs1_key IS NOT NULL ORDER BY 1 LIMIT {MOST_CODES}
 
 
 def with_codes(organization_id: int) -> list[LocationCodes]:
-    """Return all active locations in the order of the tree."""
+    """Return all active locations in the order of the tree. Raises Unavailable."""
+    hold_for_request(scalar(_MEMORY, (organization_id,)))
     rows = [row for row, _ in _depth_first(_by_parent(execute(_LOCATIONS, (organization_id, None)).fetchall()))]
     names = {row[0]: row[2] for row in rows}
     codes: dict[int, list[str]] = {}
@@ -177,17 +196,12 @@ def with_codes(organization_id: int) -> list[LocationCodes]:
     ]
 
 
-# Names are kept with up to 4 bytes for each letter, and as JSON.
+# Bytes of the result of `with_codes`, with its text as JSON. Names and keys take up to 4 bytes for each letter.
 _MEMORY = f"""
-SELECT 700 * count(*) + 6 * total(length(CAST(name AS BLOB))) + 500 * (
+SELECT 700 * count(*) + 6 * ifnull(sum(length(CAST(name || external_key AS BLOB))), 0) + 500 * (
     SELECT min(count(*), {MOST_CODES}) FROM tag WHERE organization_id = ?1 AND location_id IS NOT NULL
 ) FROM location WHERE organization_id = ?1 AND deleted_at IS NULL
 """
-
-
-def memory_of_codes(organization_id: int) -> int:
-    """Return the bytes that the result of `with_codes` takes, with its text as JSON."""
-    return int(scalar(_MEMORY, (organization_id,)))
 
 
 _HERE = f"""

@@ -74,7 +74,7 @@ def test_parts_of_a_location_count_before_they_are_built(acme: Api) -> None:
 
 def test_lists_of_one_account_leave_memory_to_others(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assets.create(shell(acme.organization_id), name="Large", metadata='{"note": "' + "x" * 60_000 + '"}')
-    monkeypatch.setattr("edge.api.records.WORK", Budget(100 * MB, most_of_owner=1))
+    monkeypatch.setattr("edge.memory_budget.WORK", Budget(100 * MB, most_of_owner=1))
     assert acme.get("/assets").status_code == 503
-    monkeypatch.setattr("edge.api.records.WORK", Budget(100 * MB))
+    monkeypatch.setattr("edge.memory_budget.WORK", Budget(100 * MB))
     assert acme.get("/assets").status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 import threading
 from pathlib import Path
@@ -24,6 +25,21 @@ def test_a_commit_is_durable_before_it_is_confirmed(store: Path, monkeypatch: py
         name: execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
     }
     assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_a_large_sort_does_not_stay_in_memory(store: Path) -> None:
+    """Clients choose what is sorted, and the unit may have 512 MB."""
+    rows = "SELECT 1 AS n UNION ALL SELECT n + 1 FROM rows WHERE n < 60000"
+    before = _megabytes()
+    sorted_rows = execute(
+        f"WITH RECURSIVE rows AS ({rows}) SELECT n || hex(zeroblob(500)) AS text FROM rows ORDER BY 1"
+    )
+    assert sorted_rows.fetchone()
+    assert _megabytes() < before + 24
+
+
+def _megabytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
 
 
 def test_a_failed_transaction_leaves_nothing(store: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor, shell
-from edge.database.connection import execute
+from edge.database.connection import execute, execute_many
 from edge.handhelds import accepted_scans, scans, stock_takes
 from edge.handhelds.scans import Result, Submitted
 from edge.people import people
@@ -144,3 +144,19 @@ def test_each_stock_take_has_its_own_numbers(cast: Cast, olga: Actor, dock: int)
     count(olga, EPC, dock)
     numbers = {take.id: (take.expected, take.scanned) for take in stock_takes.list_stock_takes(cast.acme)}
     assert numbers == {TAKE: (0, 1), "stock-take-2": (3, 0)}
+
+
+def test_a_large_site_is_not_read_for_each_expected_asset(cast: Cast, olga: Actor, dock: int) -> None:
+    """With the write lock: 2,000 expected assets among 200,000 took 17 s."""
+    ids = range(10_000, 11_000)
+    execute_many(
+        "INSERT INTO asset (id, organization_id, external_key, name, valid_from, created_at, updated_at) "
+        "VALUES (?1, ?2, ?1, ?1, 0, 0, 0)",
+        [(one, cast.acme) for one in ids],
+    )
+    signed = stock_takes.SignedResult({"missing": [(one, "") for one in ids]}, [], [])
+    take = {"with_sublocations": False, "expected": ids, "started_at": AT}
+    assert steps_of(lambda: stock_takes.begin(olga, "large-take", dock, **take)) < 100_000  # type: ignore[arg-type]
+    assert steps_of(lambda: stock_takes.finish(olga, "large-take", AT + 9, signed)) < 300_000
+    sheet = stock_takes.sheet(cast.acme, "large-take")
+    assert [line.result for line in sheet] == ["missing"] * len(ids)

@@ -10,7 +10,7 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.clock import HOUR, SECOND
-from edge.database.connection import close_database, database, execute, writing
+from edge.database.connection import close_database, database, execute, execute_many, writing
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster import musters, plans, whereabouts
 from edge.muster.plans import Chosen, NewPlan
@@ -24,6 +24,7 @@ from edge.tracking.stays import Quality
 from edge.tracking.tracked_people import PeopleSetting
 from tests.conftest import Cast
 from tests.muster.hall import Hall
+from tests.observed import steps_of
 
 
 @pytest.fixture(autouse=True)
@@ -372,3 +373,24 @@ def test_an_alert_of_a_rule_starts_a_muster_once_and_never_a_late_one(hall: Hall
     assert execute("SELECT count(*) FROM alert").fetchone() == (3,)
     with pytest.raises(Invalid):
         rules.add_rule(by, entered._replace(musters="999"))
+
+
+def test_a_muster_does_not_look_at_all_locations_below_each_of_its_points(hall: Hall) -> None:
+    """The start has the write lock, so it must not take seconds at 50 points with 100,000 locations below each."""
+    points = [hall.yard]
+    for number in range(20):
+        points.append(locations.create(shell(hall.organization_id), name=f"P{number}", parent_id=points[-1]).id)
+    execute_many(
+        "INSERT INTO location (id, organization_id, parent_id, external_key, name, valid_from, created_at, updated_at) "
+        "VALUES (?1, ?2, ?3, ?1, ?1, 0, 0, 0)",
+        [(10_000 + number, hall.organization_id, points[-1]) for number in range(2_000)],
+    )
+    hall.add_reader(10_001, "deep", heard_at=0)
+    hall.plan = plans.create(shell(hall.organization_id), NewPlan("Deep", points))
+    numbers: list[int] = []
+    assert steps_of(lambda: numbers.append(hall.start())) < 50_000
+    hall.read(0, 10_000, 5)
+    assert steps_of(lambda: musters.find_state(hall.organization_id, numbers[0])) < 50_000
+    assert hall.safe(numbers[0]) == [0]
+    state = musters.find_state(hall.organization_id, numbers[0])
+    assert [len(point.readers) for point in state.points] == [1] * len(points)

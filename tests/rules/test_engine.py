@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -24,7 +25,7 @@ from edge.rules.alerts import AlertFilter, list_alerts
 from edge.rules.conditions import AssetKind, Condition
 from edge.rules.engine import Engine
 from edge.rules.rule_preview import preview
-from edge.rules.rules import RuleFields
+from edge.rules.rules import Rule, RuleFields
 from edge.rules.states import Occurrence
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE, Warehouse, make_events
@@ -51,6 +52,43 @@ def test_assets_already_inside_raise_no_alert_after_a_restart(site: Site) -> Non
     site.seen(pallet, "north dock", 10)
     site.evaluate()
     assert site.sentences() == []
+
+
+def test_each_new_rule_begins_in_a_transaction_of_its_own(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for each of them: it takes up to a second with 200,000 assets, and 50 rules can be new at once."""
+    site.add_rule(Condition.ENTERS, "north")
+    of_each: list[list[str]] = []
+    write, seed = engine.writing, states.seed
+
+    @contextmanager
+    def counted() -> Iterator[None]:
+        of_each.append([])
+        with write():
+            yield
+
+    def noted(rule: Rule, now: int) -> None:
+        of_each[-1].append(rule.fields.name)
+        seed(rule, now)
+
+    monkeypatch.setattr(engine, "writing", counted)
+    monkeypatch.setattr(states, "seed", noted)
+    for name in ("first", "second", "third"):
+        place = site.places["north"]
+        rules.add_rule(site.actor, RuleFields(name, Condition.MORE, location_id=place, number=0))
+    site.evaluate()
+    assert [names for names in of_each if names] == [["first"], ["second"], ["third"]]
+
+
+def test_a_rule_about_unseen_assets_begins_without_a_statement_for_each(site: Site) -> None:
+    for number in range(100):
+        site.seen(site.add_asset(f"P{number}"), "north", 0)
+    site.evaluate()
+    statements: list[str] = []
+    connection.database.connection().set_trace_callback(statements.append)
+    no = site.add_rule(Condition.UNSEEN, span=60 * SECOND)
+    connection.database.connection().set_trace_callback(None)
+    assert sum("INSERT INTO rule_state" in one for one in statements) < 10
+    assert execute("SELECT count(*), sum(is_due) FROM rule_state WHERE rule_no = ?", (no,)).fetchone() == (100, 0)
 
 
 def test_an_asset_that_was_unseen_has_not_entered_again(site: Site) -> None:

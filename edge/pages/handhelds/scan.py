@@ -111,9 +111,8 @@ def scan_state() -> Response:
 @operators.get("/scan/locations")
 def scan_locations() -> Response:
     """Return all locations with the codes of their labels, for offline use."""
-    with WORK.holding(location_board.memory_of_codes(organization_id())):
-        rows = location_board.with_codes(organization_id())
-        content = json_text.encode([[*row[:5], *row.codes] for row in rows])
+    rows = location_board.with_codes(organization_id())
+    content = json_text.encode([[*row[:5], *row.codes] for row in rows])
     version = version_of(content)
     is_known = request.if_none_match.contains(version)
     response = Response(status=304) if is_known else Response(content, mimetype="application/json")

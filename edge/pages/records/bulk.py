@@ -187,7 +187,7 @@ def _shown(job_id: str) -> dict[str, Any]:
         "job": job,
         "progress": progress,
         "title": TITLES[change.action],
-        "place": location_board.names(job.organization_id).get(change.location_id or 0, ""),
+        "place": location_board.name_of(job.organization_id, change.location_id),
         "field": FIELD_NAMES.get(change.field, "") if not change.is_property else change.field,
         "faults": bulk_jobs.failures(job, LISTED) if job.finished_at and not job.is_import else [],
         "counts": imports.counts(job),

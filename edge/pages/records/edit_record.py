@@ -33,6 +33,7 @@ from edge.records import assets, locations, lookup, metadata_fields
 from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.record import Changes, Kind
+from edge.rules.rule_assets import locations_below
 from edge.tracking import location_board
 from edge.validation import bodies
 from edge.validation.body import Body
@@ -100,8 +101,7 @@ def _entered_parent() -> Values:
 
 def _of_location(location: LocationRow | None) -> Values:
     organization_id = current_session().organization_id
-    own = location_board.inside(location_board.tree(organization_id), location.id) if location else []
-    hidden = {branch.id for branch in own}
+    hidden = locations_below(location.id) if location else ()
     return {
         "parents": [one for one in location_board.choices(organization_id) if one.id not in hidden],
         "kind_names": {name: gettext(title) for name, title in KIND_NAMES.items()},

@@ -95,7 +95,7 @@ def _preview(entered: RuleFields) -> Preview | None:
     """Return the preview of a form. Raises Invalid."""
     organization_id, now = current_session().organization_id, clock.now()
     checked = rules.check(organization_id, entered)
-    place = location_board.names(organization_id).get(checked.location_id or 0, "")
+    place = location_board.name_of(organization_id, checked.location_id)
     return preview(Rule(0, organization_id, checked, now, now, None, True, place), services().zone)
 
 

@@ -178,8 +178,9 @@ def _offline(organization_id: int) -> int:
 def day_of(organization_id: int) -> Day:
     """Return the last 24 hours, from the beginning of an hour."""
     since = clock.now() // clock.HOUR * clock.HOUR - (HOURS - 1) * clock.HOUR
-    known = _known(organization_id, since)
-    branches = location_board.tree(organization_id)
+    with reading():
+        branches = location_board.tree(organization_id)
+        known = _known(organization_id, since, branches)
     passed = passage_report.by_hour(organization_id, since)
     moves, below = known or Known(Moves([0] * HOURS, Counter()), {})
     by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in moves.by_hour]
@@ -195,21 +196,16 @@ def chart_of(day: Day) -> Chart:
     return charts.up_and_down(title, "", day.by_hour, names)
 
 
-def _known(organization_id: int, since: int) -> Known | None:
+def _known(organization_id: int, since: int, branches: Sequence[Branch]) -> Known | None:
     """Return the moves since a time, at most `KEPT_SECONDS` old, or None without history."""
     if flows.are_too_many(organization_id, since):
         return None
     key = (organization_id, are_people_hidden(), since)
     try:
-        return _kept.get(key, lambda: _read(organization_id, since))
+        below = {one.id: one.below for one in branches}
+        return _kept.get(key, lambda: Known(flows.moves_since(organization_id, since, HOURS), below))
     except HistoryUnavailable:
         return None
-
-
-def _read(organization_id: int, since: int) -> Known:
-    with reading():
-        moves = flows.moves_since(organization_id, since, HOURS)
-        return Known(moves, {one.id: one.below for one in location_board.tree(organization_id)})
 
 
 def _why_missing(organization_id: int, since: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from edge.database.change_log import Kind
 from edge.database.connection import execute, find_scalar
+from edge.records import location_tree
 from edge.records.kept_elsewhere import home_of
 from edge.sync.store.exchange import HUB, AssetRecord, Needs, Peer, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags
@@ -84,30 +85,8 @@ def resolve_locations(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
 
 def below(peer: Peer, location_ids: Iterable[int]) -> set[int]:
     """Return those of the locations that are the peer's place at this hub or below it."""
-    ids = list(location_ids)
-    if not ids:
-        return set()
-    parents: dict[int, int | None] = dict(execute(_WAYS_UP, (json.dumps(ids),)).fetchall())
-    is_below: dict[int, bool] = {peer.location_id: True}
-    for location_id in ids:
-        way: list[int] = []
-        at: int | None = location_id
-        while at is not None and at not in is_below:
-            is_below[at] = False
-            way.append(at)
-            at = parents.get(at)
-        is_below.update(dict.fromkeys(way, at is not None and is_below[at]))
-    return {location_id for location_id in ids if is_below[location_id]}
-
-
-_WAYS_UP = """
-WITH RECURSIVE up (id, parent_id) AS (
-    SELECT id, parent_id FROM location WHERE id IN (SELECT value FROM json_each(?))
-    UNION
-    SELECT location.id, location.parent_id FROM up JOIN location ON location.id = up.parent_id
-)
-SELECT id, parent_id FROM up
-"""
+    over = location_tree.tops_over({*location_ids}, frozenset([peer.location_id]), with_deleted=True)
+    return {location_id for location_id, tops in over.items() if tops}
 
 
 def find_same(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
