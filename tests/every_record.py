@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any
 
-from werkzeug.routing import Rule
+from werkzeug.routing import AnyConverter, Rule
 
 from edge import clock
 from edge.audit.actors import person, shell
@@ -163,6 +163,7 @@ def path_of(rule: Rule, known: dict[str, Any]) -> str:
     values["no"] = known[next((kind for path, kind in _NUMBERED.items() if path in rule.rule), "letter")]
     if "/bulk" in rule.rule:
         values["job_id"] = known["bulk_job"]
+    values |= {name: min(one.items) for name, one in rule._converters.items() if isinstance(one, AnyConverter)}
     built = rule.build({name: values[name] for name in rule.arguments}, append_unknown=False)
     assert built
     return built[1]

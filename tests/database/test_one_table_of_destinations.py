@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edge import clock
 from edge.audit.actors import shell
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute
 from edge.database.downgrade import downgrade
 from edge.events import destinations
+from edge.events.delivery import Outcome, Result, Round
 from edge.rules.channels import channels, outbox
+from edge.rules.channels.kinds import KINDS
+from edge.rules.channels.worker import Messages
 from edge.rules.outputs import outputs
 from tests.audit.stage import CHANNEL
 
@@ -189,3 +196,40 @@ def test_a_removed_channel_is_removed_from_its_filters(site: Path) -> None:
     channels.remove(shell(1), 2)
     assert execute("SELECT channel_no FROM saved_filter").fetchone() == (None,)
     assert execute("SELECT count(*) FROM message").fetchone() == (0,)
+
+
+class Sender:
+    """A receiver that takes everything."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send(self, message: Any) -> Outcome:
+        self.sent.append(message.id)
+        return Outcome(Result.DELIVERED, "accepted")
+
+    def close(self) -> None: ...
+
+
+def test_what_waited_is_sent_once_after_the_upgrade(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = clock.to_micros(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        columns = "seq, nonce, organization_id, kind, subject_id, at, made_at, within, within_before, data"
+        for seq in range(38, 48):
+            values = (seq, "n", 1, "asset.moved", seq % 7, 1, noon, "[]", "[]", "{}")
+            connection.execute(f"INSERT INTO event ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        connection.commit()
+    migrate.migrate(site, keeps_copy=False)
+    monkeypatch.setattr(clock, "now", lambda: noon)
+    receiver = Sender()
+    while Round(destinations.get(1, 2), receiver, threading.Event(), is_note_due=True).run():
+        pass
+    assert sorted(receiver.sent) == [f"evt_{seq}_n" for seq in (40, 41, 45, 46, 47)]
+
+    server = Sender()
+    monkeypatch.setattr("edge.rules.channels.worker.unseal", lambda _: "password")
+    monkeypatch.setitem(KINDS, "email", replace(KINDS["email"], new_sender=lambda *_: server))
+    while sum(turn.serve() for turn in Messages(lambda: UTC).due()):
+        pass
+    assert [one.rsplit(".", 1)[1] for one in server.sent] == ["8", "9"]
+    assert (channels.get(1, 2).delivered, outbox.count_waiting(channels.get(1, 2))) == (6, 0)
