@@ -14,13 +14,12 @@ from edge.expected_lists.expected_lists import MOST_ITEMS, State
 from edge.fair_turns import FairTurns
 from edge.handhelds import device_reports
 from edge.memory_budget import RETRY_SECONDS, WORK
-from edge.pages.actions import add_action
+from edge.pages.actions import add_action, add_fragment
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, text, whole
 from edge.pages.guard import Answer, actor, editors, operators, organization_id, viewers
 from edge.pages.notices import done
-from edge.pages.polling import fragment
 from edge.pages.records.csv_import import SEPARATORS, entered_layout
 from edge.pages.translation import colon, gettext, named
 from edge.texts import N_, fill
@@ -87,19 +86,12 @@ def new_expected_list() -> Answer:
 
 
 def _page(errors: Errors, list_id: int) -> str:
-    return render_template("expected_lists/expected-list.html", **_labels(_state(list_id)), errors=errors)
+    return render_template("expected_lists/expected-list.html", **_labels(list_id), errors=errors)
 
 
 @viewers.get("/expected-lists/<int:list_id>", manual="expected-lists#tick-off")
 def show_expected_list(list_id: int) -> str:
     return _page({}, list_id)
-
-
-@viewers.get("/expected-lists/<int:list_id>/now")
-def expected_list_now(list_id: int) -> Response:
-    """Return the counts and lines. The page polls this."""
-    state = _state(list_id)
-    return fragment("expected_lists/_expected-list.html", (state.one, state.lines, state.more), **_labels(state))
 
 
 @viewers.get("/expected-lists/<int:list_id>.csv")
@@ -112,14 +104,12 @@ def expected_list_csv(list_id: int) -> Response:
     return table_file(f"expected-list-{list_id}.csv", heading, rows)
 
 
-@operators.post("/expected-lists/<int:list_id>/start", again=_page)
-def start_expected_list(list_id: int) -> Answer:
-    expected_lists.start(actor(), list_id)
-    return done(f"/expected-lists/{list_id}", "list-started")
+_START = "/expected-lists/<int:list_id>/start"
+add_action(operators, _START, expected_lists.start, "/expected-lists/{list_id}", "list-started", _page)
 
 
 def _sign_off_page(errors: Errors, list_id: int) -> str:
-    labels = _labels(_state(list_id), is_whole=True)
+    labels = _labels(list_id, is_whole=True)
     return render_template("expected_lists/sign-off.html", **labels, errors=errors)
 
 
@@ -137,7 +127,8 @@ def _state(list_id: int) -> State:
     return expected_lists.find_state(organization_id(), list_id)
 
 
-def _labels(state: State, *, is_whole: bool = False) -> dict[str, Any]:
+def _labels(list_id: int, *, is_whole: bool = False) -> dict[str, Any]:
+    state = _state(list_id)
     is_whole = is_whole or state.one.signed_at is not None  # a signed list is the printed report
     shown = len(state.lines) if is_whole else MOST_LINES
     devices = [
@@ -146,6 +137,10 @@ def _labels(state: State, *, is_whole: bool = False) -> dict[str, Any]:
     ]
     labels = {"one": state.one, "titles": TITLES, "how": HOW, "most": shown, "Direction": Direction}
     return {"state": state, "devices": devices, **labels}
+
+
+_NOW = "/expected-lists/<int:list_id>/now"
+add_fragment(viewers, _NOW, "expected_lists/_expected-list.html", _labels, "state")
 
 
 def _place(chosen: str) -> dict[str, Any]:

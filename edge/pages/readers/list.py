@@ -6,15 +6,15 @@ import re
 from collections import Counter
 from typing import Any
 
-from flask import Response, abort, render_template, request
+from flask import abort, render_template, request
 
 from edge import clock
 from edge.formats import registry
 from edge.formats.reads import Guess
 from edge.pages import record_links
+from edge.pages.actions import add_fragment
 from edge.pages.guard import actor, administrators, editors, has_role, organization_id
-from edge.pages.polling import fragment
-from edge.pages.translation import gettext, language
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.readers import broker_files, readers, status, unassigned_topics
 from edge.readers.broker_address import broker_address, suggested_topic
@@ -35,7 +35,7 @@ def show_readers() -> str:
         waiting=status.inbox_counts(organization_id()),
         titles=format_titles(),
         silent_before=clock.now() - SILENT_AFTER,
-        topics=_offered_topics(),
+        **_first_messages(),
         topic=suggested_topic(organization_id(), services().config.mqtt_topics),
         **_broker(),
     )
@@ -53,11 +53,12 @@ def _broker() -> dict[str, Any]:
     return {"broker": broker, "broker_host": broker.host_for_readers(record_links.address(), request.host_url)}
 
 
-@editors.get("/readers/heard")
-def first_messages() -> Response:
-    """Return topics without a reader. The page polls this while it waits for the first message."""
-    topics = _offered_topics()
-    return fragment("readers/_readers.html", (topics, language()), topics=topics)
+def _first_messages() -> dict[str, Any]:
+    """Return topics without a reader, for the page that waits for the first message."""
+    return {"topics": _offered_topics()}
+
+
+add_fragment(editors, "/readers/heard", "readers/_readers.html", _first_messages, "topics")
 
 
 def _offered_topics() -> list[str]:
