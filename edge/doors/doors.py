@@ -9,7 +9,7 @@ from typing import NamedTuple
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed
 from edge.audit.kinds import Kind
-from edge.database.connection import execute, execute_many, scalar
+from edge.database.connection import execute, execute_many
 from edge.doors.passage_rule import Side
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations
@@ -144,11 +144,6 @@ def remove_door(actor: Actor, door_id: int) -> None:
         _own_door(actor.organization_id, door_id)
         execute("DELETE FROM door_antenna WHERE door_id = ?", (door_id,))
         KIND.remove(actor, door_id)
-
-
-def doors_version() -> int:
-    """Return a number that changes with the antennas of any door."""
-    return scalar("SELECT doors FROM version")
 
 
 def all_antennas() -> dict[tuple[int, int | None], list[Readable]]:

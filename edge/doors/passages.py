@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import execute, execute_many
-from edge.doors.doors import Readable, all_antennas, doors_version
+from edge.database.connection import execute, execute_many, scalar
+from edge.doors.doors import Readable, all_antennas
 from edge.doors.group_rule import VOTES, WINDOW, Way, span_of, ways_of, windows_with, with_shared
 from edge.doors.passage_rule import ALONE, LINK, MARGIN, REACH, REVISED, STAY, Direction, DoorRead, Passage, passages
 from edge.tracking.signal_strength import NO_RSSI
@@ -67,7 +67,7 @@ class DoorReads:
     def refresh(self) -> None:
         """Reload the antennas if they changed. First step of each transaction."""
         self._new.clear()
-        version = doors_version()
+        version = scalar("SELECT doors FROM version")
         if version != self._version:
             self._antennas = all_antennas()
             self._organizations = dict(

@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 
 from edge.formats.fields import Unreadable, describe, number
-from edge.formats.optional import LeftOut, read_of, rssi
+from edge.formats.framing import LeftOut, read_of, rssi
 from edge.formats.reads import PartialRead, Read, WallTime
 from edge.formats.sensor_values import SensorValues, of_structures
 

@@ -19,8 +19,7 @@ from edge.formats.fields import (
     one_line,
     plausible,
 )
-from edge.formats.framing import IGNORED, bare, collect, each
-from edge.formats.optional import LeftOut, instant, optional, read_of, rssi
+from edge.formats.framing import IGNORED, LeftOut, bare, collect, each, instant, optional, read_of, rssi
 from edge.formats.reads import Kind, Malformed, Parsed, PartialRead, Read, WallTime
 from edge.formats.tag_values import epc, tid
 

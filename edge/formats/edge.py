@@ -15,8 +15,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, describe, first, instant
-from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, single
-from edge.formats.optional import LeftOut, optional, port_or_name, read_of, rssi
+from edge.formats.framing import (
+    IGNORED,
+    OFFLINE,
+    STATUS,
+    LeftOut,
+    collect,
+    each,
+    optional,
+    port_or_name,
+    read_of,
+    rssi,
+    single,
+)
 from edge.formats.reads import Malformed, Parsed, PartialRead, Read
 from edge.formats.sensor_values import SensorValues, of_numbers
 from edge.formats.tag_values import value

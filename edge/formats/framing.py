@@ -1,6 +1,7 @@
-"""Split a message into JSON objects, and combine their results into one `Parsed`.
+"""Split a message into JSON objects, and combine their reads into one `Parsed`.
 
-Readers send one object, an array of objects, or concatenated objects without a separator.
+Readers send one object, an array of objects, or concatenated objects without a separator. An unreadable optional field
+is left out, as with mappings, and its read is kept.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from contextlib import suppress
 from functools import wraps
 from json import JSONDecodeError, JSONDecoder, dumps
 from math import isfinite
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from edge.formats import fields
 from edge.formats.fields import Fields, Unreadable, describe
-from edge.formats.reads import Kind, Malformed, Parsed, Parser, PartialRead, Read
+from edge.formats.reads import UNREADABLE_ANTENNA, Kind, Malformed, Parsed, Parser, PartialRead, Read, WallTime
+from edge.formats.sensor_values import SensorValues
 from edge.validation import json_text
 from edge.validation.field_counts import FieldCount, add_counts
 
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
 IGNORED = Parsed(Kind.IGNORED)
 STATUS = Parsed(Kind.STATUS)
 OFFLINE = Parsed(Kind.OFFLINE)
@@ -170,13 +175,13 @@ def together(results: list[Parsed], strays: int = 0) -> Parsed:
     In a message with reads, strays and unrecognized objects count as skipped.
     """
     note = "; ".join(dict.fromkeys(result.note for result in results if result.note))[:_LONGEST_NOTE] or None
-    fields = _added_fields(results)
+    counts = _added_fields(results)
     if any(result.kind is Kind.READS for result in results):
         reads = tuple(read for result in results for read in result.reads)
         unknown = sum(result.kind is Kind.IGNORED for result in results)
-        return Parsed(Kind.READS, reads, strays + unknown + sum(result.skipped for result in results), note, fields)
+        return Parsed(Kind.READS, reads, strays + unknown + sum(result.skipped for result in results), note, counts)
     kinds = [result.kind for result in results if result.kind is not Kind.IGNORED]
-    return Parsed(kinds[-1] if kinds else Kind.IGNORED, note=note, fields=fields)
+    return Parsed(kinds[-1] if kinds else Kind.IGNORED, note=note, fields=counts)
 
 
 def _added_fields(results: Iterable[Parsed]) -> dict[str, FieldCount]:
@@ -219,3 +224,46 @@ def _values_in_text(payload: bytes, refusal: json_text.NotJson, if_binary: str) 
 def _after_blanks(text: str, start: int) -> int:
     blanks = _BLANKS.match(text, start)
     return blanks.end() if blanks else start
+
+
+class LeftOut(str):
+    """Reason why a field is left out, in place of its value."""
+
+    __slots__ = ()
+
+
+def optional(read: Callable[Parameters, Value]) -> Callable[Parameters, Value | LeftOut]:
+    """Wrap a function that reads a field: for an unreadable field it returns the reason."""
+
+    @wraps(read)
+    def read_or_reason(*args: Parameters.args, **more: Parameters.kwargs) -> Value | LeftOut:
+        try:
+            return read(*args, **more)
+        except Unreadable as reason:
+            return LeftOut(reason)
+
+    return read_or_reason
+
+
+antenna, instant, rssi = optional(fields.antenna), optional(fields.instant), optional(fields.rssi)
+port_or_name = optional(fields.port_or_name)
+
+
+def read_of(
+    tag_type: str,
+    value: str,
+    aliases: tuple[str, ...] = (),
+    antenna: int | LeftOut | None = None,
+    rssi: float | LeftOut | None = None,
+    observed_at: int | WallTime | LeftOut | None = None,
+    antenna_name: str | None = None,
+    sensors: SensorValues | None = None,
+) -> Read | PartialRead:
+    """Return a read with the optional fields that were readable."""
+    if not (isinstance(antenna, LeftOut) or isinstance(rssi, LeftOut) or isinstance(observed_at, LeftOut)):
+        return Read(tag_type, value, aliases, antenna, rssi, observed_at, antenna_name, sensors)
+    reasons = [field for field in (antenna, rssi, observed_at) if isinstance(field, LeftOut)]
+    port = UNREADABLE_ANTENNA if isinstance(antenna, LeftOut) else antenna
+    strength = None if isinstance(rssi, LeftOut) else rssi
+    time = None if isinstance(observed_at, LeftOut) else observed_at
+    return PartialRead(Read(tag_type, value, aliases, port, strength, time, antenna_name, sensors), reasons[0])

@@ -19,8 +19,7 @@ from edge.formats.fields import (
     one_line,
     rssi,
 )
-from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
-from edge.formats.optional import antenna, instant, optional, read_of
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, antenna, bare, each, instant, optional, read_of, single
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc, tid
 

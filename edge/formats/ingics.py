@@ -12,8 +12,7 @@ import re
 
 from edge.formats import ble
 from edge.formats.fields import SECOND, Fields, Unreadable, describe
-from edge.formats.framing import as_text, bare, each, gather
-from edge.formats.optional import instant
+from edge.formats.framing import as_text, bare, each, gather, instant
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 
 _REPORT = re.compile(

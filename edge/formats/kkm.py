@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, first, one_line
-from edge.formats.framing import IGNORED, STATUS, collect, each
-from edge.formats.optional import instant
+from edge.formats.framing import IGNORED, STATUS, collect, each, instant
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 
 _SCANS = "advData"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields
-from edge.formats.framing import IGNORED, collect, documents
-from edge.formats.optional import instant
+from edge.formats.framing import IGNORED, collect, documents, instant
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.sensor_values import SensorValues, of_numbers
 

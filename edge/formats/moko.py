@@ -10,8 +10,7 @@ import re
 
 from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, describe, first, instant, iso, micros, plausible
-from edge.formats.framing import IGNORED, STATUS, collect, each
-from edge.formats.optional import optional
+from edge.formats.framing import IGNORED, STATUS, collect, each, optional
 from edge.formats.reads import Kind, Parsed, PartialRead, Read, WallTime
 
 _SCANS = ("3004", "3070")

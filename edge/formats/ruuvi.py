@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from edge.formats import ble
 from edge.formats.fields import SECOND, Fields
-from edge.formats.framing import IGNORED, OFFLINE, STATUS, each, single
-from edge.formats.optional import instant
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, each, instant, single
 from edge.formats.reads import Parsed, PartialRead, Read
 
 

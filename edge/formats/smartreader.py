@@ -6,8 +6,7 @@ The heartbeat is a pseudo tag with the EPC `*****`, alone or among real reads.
 from __future__ import annotations
 
 from edge.formats.fields import MICROSECOND, Fields, one_line
-from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each
-from edge.formats.optional import antenna, instant, read_of, rssi
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, antenna, collect, each, instant, read_of, rssi
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc, tid
 

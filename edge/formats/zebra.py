@@ -9,8 +9,7 @@ import re
 
 from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, first, one_line
-from edge.formats.framing import IGNORED, STATUS, each, single
-from edge.formats.optional import antenna, instant, read_of, rssi
+from edge.formats.framing import IGNORED, STATUS, antenna, each, instant, read_of, rssi, single
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc, tid
 

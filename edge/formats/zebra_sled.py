@@ -6,8 +6,7 @@ A message has RFID reads, barcodes or both, with a common time.
 from __future__ import annotations
 
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, one_line, text
-from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, together
-from edge.formats.optional import instant, read_of, rssi
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, instant, read_of, rssi, together
 from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc
 

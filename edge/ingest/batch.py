@@ -172,7 +172,7 @@ class Batch:
             reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER
             hour = ledger.hour_of(opened.received_at)
             buckets = [news[outcome] if isinstance(outcome, int) else outcome for outcome in opened.outcomes]
-            if opened.line and live_reads.is_watched(reader_id):
+            if opened.line and reader_id in live_reads.watched:
                 self._live += self._live_reads(opened, buckets)
             if opened.earlier:
                 self._reverse(opened.earlier, ledger.hour_of(opened.message.received_at))

@@ -170,12 +170,14 @@ class Pipeline:
                 for item in opened
                 if item.message.qos
             ]
-            self._receipts.keep(receipts)
+            if receipts:
+                self._receipts.keep(receipts)
             is_awaited = others_wait()
         if batch.scans:
             self._recorded_at = max(opened[-1].received_at, self._recorded_at)
             self._committed_at = clock.now()
-        self._receipts.add(receipts)
+        if receipts:
+            self._receipts.add(receipts)
         batch.count()
         self._room = self._next_room(opened, time.thread_time() - began, is_awaited)
         return len(opened)

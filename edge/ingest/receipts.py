@@ -44,10 +44,9 @@ class Receipts:
 
     def keep(self, committed: list[Receipt]) -> None:
         """Store receipts in the caller's transaction, and delete those that a redelivery can no longer need."""
-        if committed:
-            number = self._count + len(committed)
-            execute("INSERT INTO receipt (number, entries) VALUES (?, ?)", (number, _packed(committed)))
-            execute("DELETE FROM receipt WHERE number < ?", (number - PACKET_IDS,))
+        number = self._count + len(committed)
+        execute("INSERT INTO receipt (number, entries) VALUES (?, ?)", (number, _packed(committed)))
+        execute("DELETE FROM receipt WHERE number < ?", (number - PACKET_IDS,))
 
     def add(self, committed: list[Receipt]) -> None:
         """Note receipts in memory after the commit."""

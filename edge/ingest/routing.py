@@ -10,11 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from paho.mqtt.matcher import MQTTMatcher
 
+from edge.database.connection import scalar
 from edge.formats.reads import UNREADABLE_ANTENNA, Malformed, Parsed, Parser, Read
 from edge.formats.registry import WITH_NAMES, parser_of
 from edge.formats.status import parse_status
 from edge.ingest.reader_clock import LONGEST_TOPIC, Source
-from edge.readers.readers import Route, readers_version, routes
+from edge.readers.readers import Route, routes
 from edge.tracking.antenna_names import port_of, ports_by_name
 from edge.validation.topics import has_wildcard
 
@@ -60,7 +61,7 @@ class Router:
         self.organizations = 0  # number of organizations with readers
 
     def refresh(self) -> None:
-        version = readers_version()
+        version = scalar("SELECT readers FROM version")  # changed by any process
         if version != self._version:
             ports = ports_by_name()
             all_routes = list(routes())

@@ -27,7 +27,7 @@ class LiveRead(NamedTuple):
 
 
 _lock = threading.Lock()
-_watched: dict[int, float] = {}  # reader -> end of watching, by the monotonic clock
+watched: dict[int, float] = {}  # reader -> end of watching, by the monotonic clock; ingest reads it without the lock
 _kept: dict[int, deque[LiveRead]] = {}
 
 
@@ -35,16 +35,11 @@ def watch(reader_id: int) -> list[LiveRead]:
     """Return the reads since watching began, oldest first, and continue watching for `WATCHED_FOR`."""
     with _lock:
         _drop_unwatched()
-        if reader_id not in _watched and len(_watched) >= MOST_WATCHED:
-            first = min(_watched, key=_watched.__getitem__)
-            del _watched[first], _kept[first]
-        _watched[reader_id] = time.monotonic() + WATCHED_FOR
+        if reader_id not in watched and len(watched) >= MOST_WATCHED:
+            first = min(watched, key=watched.__getitem__)
+            del watched[first], _kept[first]
+        watched[reader_id] = time.monotonic() + WATCHED_FOR
         return list(_kept.setdefault(reader_id, deque(maxlen=KEPT)))
-
-
-def is_watched(reader_id: int) -> bool:
-    """Return True if someone watches the reader. Works without the lock, because ingest calls it for every message."""
-    return reader_id in _watched
 
 
 def note(reads: Iterable[LiveRead]) -> None:
@@ -58,5 +53,5 @@ def note(reads: Iterable[LiveRead]) -> None:
 
 def _drop_unwatched() -> None:
     now = time.monotonic()
-    for reader_id in [watched_id for watched_id, until in _watched.items() if until < now]:
-        del _watched[reader_id], _kept[reader_id]
+    for reader_id in [watched_id for watched_id, until in watched.items() if until < now]:
+        del watched[reader_id], _kept[reader_id]

@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed, non_empty
 from edge.audit.kinds import Kind
-from edge.database.connection import execute, insert, scalar, update
+from edge.database.connection import execute, insert, update
 from edge.database.ids import new_id
 from edge.errors import Conflict, Invalid
 from edge.formats.reads import UNREADABLE_ANTENNA
@@ -266,11 +266,6 @@ def _location_name(organization_id: int, location_id: int | None) -> str | None:
     sql = "SELECT name || ' (' || external_key || ')' FROM location WHERE id = ? AND organization_id = ?"
     row = execute(sql, (location_id, organization_id)).fetchone()
     return row[0] if row else None
-
-
-def readers_version() -> int:
-    """Return a number that changes with every change of a reader, antenna or location, by any process."""
-    return scalar("SELECT readers FROM version")
 
 
 def routes() -> list[Route]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 SEPARATOR = "\x1d"  # FNC1, the end of a value of variable length
 LONGEST = 512  # characters of a code. Parsing takes quadratic time, in which no other thread runs
@@ -59,6 +59,7 @@ def identify_before_writing(codes: Iterable[str]) -> None:
         identity(code)
 
 
+@cache
 def load_epc_library() -> None:
     """Load the library for EPCs, which takes 25 ms, ahead of a transaction that may need it."""
     from edge.records import gs1_epcs  # noqa: F401  only loaded

@@ -10,6 +10,7 @@ needs no query. `decision_rule` decides the moves, for whole batches; a read tha
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -148,7 +149,6 @@ class _Batch:
         if not asset_ids <= self._positions.keys():
             self._have_positions(asset_ids)
         self._scans = scans
-        self._counted = CountedReads(scans)
         self._looked_back: set[int] = set()  # asset ids
         self._touched: dict[int, Position] = {}
         self._doubtful: dict[int, int] = {}  # asset -> first second to decide again
@@ -156,6 +156,10 @@ class _Batch:
         self._closed: list[tuple[int, int, int, int]] = []
         self._opened: list[NewRow] = []
         self._on_disk: tuple[dict[int, int | None], Signs] | None = None  # readers by source, and their signs
+
+    @cached_property
+    def _counted(self) -> CountedReads:
+        return CountedReads(self._scans)
 
     def enter(self, scan: Scan) -> bool:
         if self._recent is not None and scan.reader_id is not None:
@@ -222,7 +226,7 @@ class _Batch:
             for asset_id in list(self._doubtful):
                 self._decide(reads, self._positions[asset_id], asset_id)
             reads.write(self._received_at, self._gap)
-        else:
+        elif self._gap:
             self._counted.write(self._received_at, self._gap)
         self._flush()
         write_positions(list(self._touched.values()))

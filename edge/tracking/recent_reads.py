@@ -210,27 +210,26 @@ class RecentReads:
         """Store the queued reads, and drop old ones and those beyond the limits. `gap` as in `positions.record`."""
         if not self._reads and not self._signs:
             return
-        self._sweep()
-        self._shorten()
+        second = self._newest // SECOND
+        if second - self._swept_at >= IDLE:
+            self._sweep(second)
+        if self._whole:
+            self._shorten(second)
         insert_batch(received_at, self._newest, gap, b"".join(self._reads), b"".join(self._signs))
         self._uncounted += len(self._reads)
         if self._uncounted >= self._counted_every:
             self._uncounted = 0
             self._make_room()
 
-    def _shorten(self) -> None:
+    def _shorten(self, second: int) -> None:
         """Drop the reads that were loaded for late ones a while ago."""
-        second = self._newest // SECOND
         for asset_id in [asset_id for asset_id, until in self._whole.items() if until < second]:
             del self._whole[asset_id]
             if recent := self._assets.get(asset_id):
                 recent.drop_old()
 
-    def _sweep(self) -> None:
+    def _sweep(self, second: int) -> None:
         """Drop idle assets from memory."""
-        second = self._newest // SECOND
-        if second - self._swept_at < IDLE:
-            return
         self._swept_at = second
         self.held.forget_questions(second - KEPT_FOR // SECOND)
         self._signs += [_SIGN.pack(reader_id, last, GOODBYE) for reader_id, last in self.signs.out_since(second)]

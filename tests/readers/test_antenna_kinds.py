@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from edge.audit.actors import shell
+from edge.database.connection import scalar
 from edge.readers import readers
 from edge.readers.antenna_kinds import set_location_kind, set_reader_kind
-from edge.readers.readers import Placement, readers_version, routes
+from edge.readers.readers import Placement, routes
 from edge.records import locations
 from edge.tracking.signal_strength import AntennaKind
 from tests.conftest import Cast
@@ -34,7 +35,7 @@ def test_antenna_then_reader_then_the_nearest_location_then_zone(cast: Cast) -> 
     set_reader_kind(actor, reader.id, reader.name, AntennaKind.PORTAL, port=2)
     assert kinds() == (AntennaKind.DIRECT, {1: AntennaKind.DIRECT, 2: AntennaKind.PORTAL})
 
-    version = readers_version()
+    version = scalar("SELECT readers FROM version")
     set_reader_kind(actor, reader.id, reader.name, None)
-    assert readers_version() > version
+    assert scalar("SELECT readers FROM version") > version
     assert kinds() == (AntennaKind.ZONE, {1: AntennaKind.PORTAL, 2: AntennaKind.PORTAL})
