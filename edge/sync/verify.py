@@ -213,7 +213,7 @@ class _Comparison:
             end = min(until, int(answer["until"])) if self._of == COPIES else until
             found = digests.differing(ours, _digests(answer[self._of]))
             differing += [bucket for bucket in found if first <= bucket <= end]
-            first = end + 1
+            first = max(end, first) + 1
         return differing[:MAX_BUCKETS]
 
     def rows(self, buckets: list[int]) -> tuple[Rows, Rows]:

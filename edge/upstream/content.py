@@ -157,14 +157,6 @@ def _canonical(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def text_of(marks: Marks | None) -> str | None:
-    return None if marks is None else json_text.text(marks)
-
-
-def marks_of_text(text: str | None) -> Marks | None:
-    return None if text is None else json_text.decode(text)
-
-
 def names(fields: Iterable[str]) -> str:
     """Return field names for people."""
     return ", ".join(name.replace("external_key", "key").replace("parent_id", "parent") for name in fields)

@@ -13,7 +13,7 @@ from edge import clock
 from edge.database.change_log import Kind
 from edge.database.connection import column, execute, execute_many, find_scalar
 from edge.texts import N_
-from edge.upstream.content import Known, marks_of_text, text_of
+from edge.upstream.content import Known, Marks
 from edge.validation import json_text
 
 FIRST_RETRY = 60 * clock.SECOND
@@ -162,7 +162,7 @@ def _values(row: Counterpart, now: int) -> tuple[object, ...]:
     known, trouble = row.known, row.trouble
     retry_at = now + min(FIRST_RETRY << 2 * min(row.attempts, 10), LONGEST_RETRY) if trouble else None
     return (
-        *(row.record_id, row.kind, row.remote_id, text_of(known.base), text_of(known.sent), text_of(known.sending)),
+        *(row.record_id, row.kind, row.remote_id, *map(_text, known)),
         *(row.is_forced, trouble and trouble.kind, trouble and trouble.text[:MAX_TROUBLE]),
         *(row.trouble_at, row.attempts, row.sending_key, retry_at),
     )
@@ -170,9 +170,13 @@ def _values(row: Counterpart, now: int) -> tuple[object, ...]:
 
 def _counterpart(row: tuple[Any, ...]) -> Counterpart:
     record_id, kind, remote_id, base, sent, sending, is_forced, trouble_kind, text, trouble_at, attempts, key = row
-    known = Known(marks_of_text(base), marks_of_text(sent), marks_of_text(sending))
+    known = Known(*(None if text is None else json_text.decode(text) for text in (base, sent, sending)))
     trouble = None if text is None else Trouble(TroubleKind(trouble_kind), text)
     return Counterpart(record_id, Kind(kind), remote_id, known, bool(is_forced), trouble, trouble_at, attempts, key)
+
+
+def _text(marks: Marks | None) -> str | None:
+    return None if marks is None else json_text.text(marks)
 
 
 def _json(values: Collection[int]) -> str:

@@ -151,6 +151,21 @@ def test_a_site_offline_beyond_the_feed_gets_all_assets(
     assert keys <= keys_at(company.ham)
 
 
+def test_an_asset_that_was_deleted_while_a_site_was_away_beyond_the_feed_is_deleted_there(company: Company) -> None:
+    """Pages of all assets have live ones only, so the comparison that follows finds it."""
+    with company.hub.in_use():
+        gone, kept = (
+            assets.create(company.hub.actor, name="Of the hub", external_key=key).id for key in ("U-1", "U-2")
+        )
+    company.settle()
+    with company.hub.in_use():
+        assets.delete(company.hub.actor, gone)
+        assets.rename(company.hub.actor, kept, "U-3")
+        change_log.trim(change_log.newest(), 1000)
+    company.ham.settle()
+    assert keys_at(company.ham) & {"U-1", "U-2", "U-3"} == {"U-3"}
+
+
 @pytest.mark.parametrize("dies_at", [1, 2, 3])
 def test_a_link_failure_between_pages_loses_no_asset(
     company: Company, monkeypatch: pytest.MonkeyPatch, dies_at: int

@@ -28,7 +28,6 @@ from edge.sync.store import (
 )
 from edge.sync.store.comparisons import FOREVER
 from edge.sync.store.exchange import (
-    AntennaName,
     AssetRecord,
     Batch,
     Cursor,
@@ -180,10 +179,14 @@ def _write(peer: Peer, batch: Batch, refused: Mapping[str, str], sources: list[i
     refused_data.set_all_aside(peer.no, refused)
     for kind, names in ((Kind.READER, batch.readers), (Kind.PERSON, batch.people)):
         for part in slices_of(sorted(names.items())):
-            _keep_names(peer.no, kind, part)
+            named = [(peer.no, remote_id, kind, name) for remote_id, name in part]
+            columns = "site_no, remote_id, kind, name"
+            execute_many(f"INSERT INTO remote_name ({columns}) VALUES (?, ?, ?, ?) {_RENAME}", named)
             yield
     for antennas in slices_of(batch.antennas):
-        _keep_antennas(peer.no, antennas)
+        rows = [(peer.no, *antenna) for antenna in antennas]
+        columns = "site_no, remote_reader, port, name"
+        execute_many(f"INSERT INTO remote_antenna_name ({columns}) VALUES (?, ?, ?, ?) {_RENAME}", rows)
         yield
     for states in slices_of(batch.tracks, TRACKS_OF_STEP):
         _keep_tracks(peer, batch.created_at_by_ref, states)
@@ -336,20 +339,7 @@ def _check_parents(peer: Peer, locations: Sequence[LocationRecord]) -> None:
         raise NotKnown(Needs(locations=sorted(unknown)))
 
 
-def _keep_names(site_no: int, kind: Kind, names: Sequence[tuple[int, str]]) -> None:
-    execute_many(
-        "INSERT INTO remote_name (site_no, remote_id, kind, name) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
-        [(site_no, remote_id, kind, name) for remote_id, name in names],
-    )
-
-
-def _keep_antennas(site_no: int, antennas: Sequence[AntennaName]) -> None:
-    execute_many(
-        "INSERT INTO remote_antenna_name (site_no, remote_reader, port, name) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
-        [(site_no, *antenna) for antenna in antennas],
-    )
+_RENAME = "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name"
 
 
 def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Sequence[TrackState]) -> None:

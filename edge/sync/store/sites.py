@@ -13,7 +13,7 @@ from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database import change_log
-from edge.database.connection import execute, find_scalar, scalar, writing
+from edge.database.connection import execute, find_scalar, scalar, update, writing
 from edge.database.sliced_writing import write_in_slices
 from edge.database.triggers import NEWEST_TRACK, Follower
 from edge.errors import Conflict, NotFound, Unavailable
@@ -176,10 +176,7 @@ def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
     """Create a new one-time code for a new machine of the site. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
-        execute(
-            "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
-            (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),
-        )
+        update("site", site.no, {"join_hash": join_hash, "join_until": clock.now() + JOIN_DAYS * clock.DAY}, "no")
         act.note("site.code_made", Subject("site", site.no, site.name))
     return get_site(actor.organization_id, site_no)
 
@@ -290,10 +287,7 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
 
     def end(is_last: bool) -> None:
         if is_last:
-            execute(
-                "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
-                (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
-            )
+            update("site", site.no, {"instance": instance, **cursor._asdict()}, "no")
 
     is_new_machine = site.instance not in (None, instance) and not is_recovery
     write_in_slices(copies.release_numbers(site.no) if is_new_machine else iter(()), begin, end)
@@ -311,10 +305,10 @@ def admit(site: Site, box: str) -> None:
     silent = now - (site.last_contact_at or 0)
     if site.box is not None and 0 <= silent < site.silent_after:
         with writing():
-            execute("UPDATE site SET rival_at = ? WHERE no = ?", (now, site.no))
+            update("site", site.no, {"rival_at": now}, "no")
         raise SecondBox(SECOND_BOX, (site.silent_after - silent) // clock.SECOND + 1)
     with writing():
-        execute("UPDATE site SET box = ?, rival_at = NULL WHERE no = ?", (box, site.no))
+        update("site", site.no, {"box": box, "rival_at": None}, "no")
 
 
 def has_rival(site: Site) -> bool:
