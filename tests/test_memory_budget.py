@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,3 +247,9 @@ def test_one_address_or_site_never_has_all_memory_of_parsed_bodies() -> None:
     with budget.holding(104 * MB):  # an image, one at a time
         pass
     assert budget.used == 0
+
+
+def test_temporary_files_of_the_service_are_not_in_memory() -> None:
+    """Debian 13 has /tmp in memory, which counts toward the limit of the unit."""
+    unit = Path(__file__).parents[1] / "systemd" / "edge.service"
+    assert "Environment=TMPDIR=/var/tmp" in unit.read_text("utf-8").splitlines()

@@ -380,10 +380,11 @@ class Locations:
         return ids
 
 
-_SELECT_LOCATIONS = """
-    WITH RECURSIVE path (id) AS (
-        SELECT value FROM json_each(?)
-        UNION SELECT l.parent_id FROM location l JOIN path ON path.id = l.id WHERE l.parent_id IS NOT NULL
+_SELECT_LOCATIONS = f"""
+    WITH RECURSIVE path (id, level) AS (
+        SELECT value, 1 FROM json_each(?)
+        UNION SELECT l.parent_id, level + 1 FROM location l JOIN path ON path.id = l.id
+        WHERE l.parent_id IS NOT NULL AND level < {MOST_LEVELS}
     )
-    SELECT l.id, l.parent_id, l.external_key, l.name FROM location l JOIN path ON path.id = l.id
+    SELECT l.id, l.parent_id, l.external_key, l.name FROM location l WHERE l.id IN (SELECT id FROM path)
 """

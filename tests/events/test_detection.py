@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, execute_many, writing
 from edge.events import detection, log
 from edge.events.log import Event, EventKind, Filter
 from edge.readers import readers, status
@@ -25,6 +25,7 @@ from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 from tests.doors.site import Gate, new_pipeline, turning_back
 from tests.events.conftest import GAP, SILENCE, Warehouse, make_events, warehouse
+from tests.observed import steps_of
 
 __all__ = ["warehouse"]
 
@@ -54,6 +55,20 @@ def test_changes_of_an_asset_record(warehouse: Warehouse) -> None:
     assets.restore(warehouse.actor, pallet)
     make_events()
     assert kinds(warehouse, pallet) == ["created", "changed", "deleted", "created"]
+
+
+def test_a_very_deep_tree_is_not_read_whole_for_each_event(warehouse: Warehouse) -> None:
+    """Others wait meanwhile: names of 100,000 levels would be read for each batch of events."""
+    rows = [(10_000 + level, warehouse.organization_id, 9_999 + level if level else None) for level in range(1_000)]
+    execute_many(
+        "INSERT INTO location (id, organization_id, parent_id, external_key, name, valid_from, created_at, updated_at) "
+        "VALUES (?1, ?2, ?3, ?1, ?1, 0, 0, 0)",
+        rows,
+    )
+    within: set[int] = set()
+    steps = steps_of(lambda: within.update(detection.Locations([10_999]).within(10_999)))
+    assert within == set(range(10_900, 11_000))
+    assert steps < 10_000
 
 
 def test_a_visit_within_one_batch_is_logged(warehouse: Warehouse) -> None:
