@@ -226,7 +226,7 @@ def test_a_list_of_large_records_is_built_within_the_budget(
     for number in range(3):
         assets.create(shell(cast.acme), name=f"Large {number}", metadata='{"a":"' + "x" * 60_000 + '"}')
     assert acme.get("/assets").status_code == 200
-    monkeypatch.setattr("edge.api.records.WORK", Budget(1000))
+    monkeypatch.setattr("edge.memory_budget.WORK", Budget(1000))
     answer = acme.get("/assets")
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
