@@ -20,10 +20,12 @@ from edge.errors import EdgeError
 from edge.sync import batch_format
 from edge.sync.store import (
     change_feed,
+    conflicts,
     epochs,
     hub_link,
     mirrors,
     outgoing,
+    record_copies,
     site_health,
     sites,
     state,
@@ -161,14 +163,23 @@ class Sender:
 
     def pull(self) -> None:
         """Fetch changed assets of the hub and of other sites."""
-        here = _target()
+        here, has_news = _target(), False
         while [here.hub_epoch, here.master_seq] != self._hub_masters:  # also between the pages of one question
             question = {"after": here.master_seq, "epoch": here.hub_epoch, "page": self._page, "hub": _seen(here)}
             answer = self._call("masters", batch_format.pack(question))
+            if "after" in answer:  # a page of all live assets; copies that it does not list may have been deleted
+                listed = {int(row[0]) for row in answer["assets"]}
+                known = record_copies.live_copies(int(answer["after"]), answer["page"])
+                self._ask(here, [number for number in known if number not in listed])
             self._keep_masters(here, answer)
-            if "after" in answer and answer["page"] is None:  # all live assets; a comparison finds deleted ones
-                hub_link.update(verify_wanted=max(here.verify_wanted, 1))
-            here = _target()
+            here, has_news = _target(), True
+        if has_news:
+            self._ask(here, conflicts.copies_in_conflict(MAX_RECORDS))
+
+    def _ask(self, here: Target, numbers: list[int]) -> None:
+        """Fetch assets by the hub's ids, if the hub knows this question."""
+        if batch_format.ASK in self._accepts:
+            fetch_assets(here, self._call, numbers)
 
     def _keep_masters(self, here: Target, answer: Any) -> None:
         peer = Peer(HUB, here.organization_id, here.hub_name)

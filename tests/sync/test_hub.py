@@ -152,7 +152,7 @@ def test_a_site_offline_beyond_the_feed_gets_all_assets(
 
 
 def test_an_asset_that_was_deleted_while_a_site_was_away_beyond_the_feed_is_deleted_there(company: Company) -> None:
-    """Pages of all assets have live ones only, so the comparison that follows finds it."""
+    """Pages of all assets have live ones only, so the site asks for the others."""
     with company.hub.in_use():
         gone, kept = (
             assets.create(company.hub.actor, name="Of the hub", external_key=key).id for key in ("U-1", "U-2")

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, writing
+from edge.database.connection import column, execute, writing
 from edge.database.lists import Page
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations, search, tagging, tags
 from edge.records.external_keys import moment, next_update
 from edge.sync.store import mirrors, record_copies, sites
+from edge.sync.store.exchange import HUB
 from edge.texts import N_, fill, refill
 from edge.tracking import stays
 
@@ -180,3 +181,10 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
         prepared = tags.prepare_all(organization_id, "asset", asset_id, [tag])
         tags.add_prepared(organization_id, "asset", prepared, moment())
         tagging.send_tag_attached(organization_id, [tag])
+
+
+def copies_in_conflict(limit: int) -> list[int]:
+    """Return the hub's ids of some of its assets that are in conflict here. For sites."""
+    return column(
+        "SELECT remote_id FROM conflict WHERE peer = ? AND remote_id > 0 ORDER BY random() LIMIT ?", (HUB, limit)
+    )

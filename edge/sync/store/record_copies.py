@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edge.database.change_log import Kind
-from edge.database.connection import execute, execute_many, find_scalar, insert
+from edge.database.connection import column, execute, execute_many, find_scalar, insert
 from edge.database.ids import new_ids
 from edge.records import gs1, search, tagging
 from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, moment
 from edge.records.tags import NewTag, match_key
-from edge.sync.store.exchange import AssetRecord, LocationRecord, Record
+from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
 from edge.sync.store.record_lines import of_stored, table_of
 from edge.validation.values import MAX_INT64
 
@@ -127,6 +127,16 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
     )
     tagging.send_tag_attached(organization_id, [NewTag(*pair) for pair in missing])
     return set(held) != new_tags
+
+
+def live_copies(after: int, until: int | None) -> list[int]:
+    """Return the hub's ids of its live assets here, also lost ones and those in conflict, in a range. For sites."""
+    return column(
+        "SELECT remote_id FROM link JOIN asset ON asset.id = local_id AND (deleted_at IS NULL "
+        "OR EXISTS (SELECT 1 FROM conflict c WHERE c.peer = link.peer AND c.remote_id = link.remote_id)) "
+        "WHERE link.peer = ? AND remote_id > ? AND ifnull(remote_id <= ?, 1) ORDER BY remote_id",
+        (HUB, after, until),
+    )
 
 
 def originals_in_conflicts(peer: int, kind: type[Record], span: tuple[int, int] = ALL_IDS) -> dict[int, Any]:
