@@ -118,6 +118,7 @@ NOT_AUDITED = {
         "ledger.note_dropped", "loads.resume",
         "ledger.subtract", "kept_messages.Window", "kept_messages.close_requests", "status.record_antennas",
         "status.record_offsets", "status.record_readers",
+        "routing.Line", "routing.Router",
         "receipts.Receipts", "recent_reads.RecentReads", "recent_reads.insert_batch", "positions.reconsider",
         "positions.record", "positions.record_by_person", "positions.settle", "replay.Replays", "replay.packs_of",
         "stays.number_of", "stays.add_track",
