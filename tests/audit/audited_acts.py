@@ -200,7 +200,7 @@ NOT_AUDITED = {
         "mirrors.retry_conflicts", "mirrors.retry_in_steps", "site_quotas.charge", "site_quotas.charging",
         "site_quotas.check", "mirrors.begin_validity",
         "mirrors.keep_lost", "mirrors.take_back",
-        "change_feed.add_homes", "routing.Line", "routing.Router",
+        "change_feed.add_homes",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
         "passage_copies.recover",
         "sites.admit", "epochs.check_not_behind", "epochs.hub_state", "epochs.skip_ids", "recovered_history.join",
