@@ -18,6 +18,8 @@ program=/opt/edge
 settings=/etc/edge
 home=/var/lib/edge data=/var/lib/edge # data: data_dir of the settings, see find_data
 units=/etc/systemd/system
+mosquitto=/etc/mosquitto
+disks=(/mnt /media /srv)
 apt=(apt-get)
 # Characters of a password at least
 least=12
@@ -50,6 +52,7 @@ main() {
   if [[ -n $disaster ]]; then require_fresh; fi
   [[ -f $checkout/pyproject.toml || -f $checkout/pyvenv.cfg ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
   read_answers "$answers"
+  recall_choices
   check_machine "$check"
   if [[ -n $bundle ]]; then open_bundle; fi
   [[ -z $check ]] || return 0
@@ -84,15 +87,24 @@ find_data() {
   if [[ -f $1 ]]; then data=$(installation data-folder "$1") || exit 1; fi
 }
 
-# Never start an empty site where one was: its disk may not be mounted, or the settings that name it may be lost.
+# Never start an empty site where one was: its disk may not be mounted, or the settings that name it may be lost. Then
+# the only database of this computer is the site's.
 require_data() {
-  [[ ! -f $settings/unfinished && -z $disaster && ! -f $data/edge.db ]] || return 0
+  [[ ! -f $settings/unfinished && -z $disaster ]] || return 0
   if [[ ! -f $settings/edge.toml ]]; then
     [[ -f $settings/signing.key || -L $program/venv || -s $home/broker/passwd ]] || return 0
-    fail "this computer had a site, whose settings $settings/edge.toml are lost, and its database is not in $data. Nothing was changed: \
-put the settings back; without a copy, copy $here/edge.toml there, set data_dir and what else differed, and run $0 again. Databases here: \
-$(find /mnt /media /srv "$home" -maxdepth 4 -name edge.db 2>/dev/null | tr '\n' ' ' || true). For a new site: $0 --uninstall --purge"
+    local found
+    mapfile -t found < <({ find "$home" -maxdepth 1 -name edge.db; find "${disks[@]}" -maxdepth 4 -name edge.db; } 2>/dev/null || true)
+    if [[ ${#found[@]} = 1 ]]; then
+      data=${found[0]%/*}
+      echo "NOTE: the settings $settings/edge.toml are lost. They are written again for the database in $data" >&2
+      return
+    fi
+    fail "this computer had a site, whose settings $settings/edge.toml are lost, and it has ${#found[@]} databases: ${found[*]} \
+Nothing was changed: put the settings back, or mount the disk of the site, rename the other databases, and run $0 again. \
+For a new site: $0 --uninstall --purge"
   fi
+  [[ ! -f $data/edge.db ]] || return 0
   fail "this computer has the settings of a site, but its database is not in $data, and nothing was changed: mount its disk, \
 fix data_dir in $settings/edge.toml, or put a backup back: edge restore. For a new site: $0 --uninstall --purge"
 }
@@ -217,6 +229,24 @@ read_answers() {
   fi
 }
 
+# Settings that were lost are written again with the ports and names that mosquitto and Caddy still have.
+recall_choices() {
+  local name value
+  [[ ! -f $settings/edge.toml && -f $mosquitto/conf.d/edge.conf ]] || return 0
+  value=$(sed -n 's/^listener \([0-9]*\).*/\1/p' "$mosquitto/conf.d/edge.conf")
+  mqtt_port=${mqtt_port:-${value%%$'\n'*}}
+  [[ -f $settings/https.conf ]] || { https=''; return; }
+  while IFS='=' read -r name value; do
+    case $name in
+      PORT) https_port=$value ;;
+      REDIRECT_PORT) redirect_port=$value ;;
+      MQTT_PORT) mqtts_port=$value ;;
+      NAMES) https_name=${value%% *} ;;
+      PLAIN_PORT) http_port=$value ;;
+    esac
+  done <"$settings/https.conf"
+}
+
 # Prints why `edge init` would refuse a password, see edge/people/passwords.py. Nothing if it would not.
 password_fault() {
   if [[ ${#1} -lt $least ]]; then echo "it has fewer than $least characters"; return; fi
@@ -295,7 +325,7 @@ open_disaster_file() {
 }
 
 give_up() {
-  rm -rf "${first:?}"
+  [[ $first -ef $program/venv ]] || rm -rf "${first:?}"
   rmdir --ignore-fail-on-non-empty "$program/releases" "$program" 2>/dev/null || true
   fail "$1"
 }
@@ -337,12 +367,18 @@ make_user() {
   install -d -o edge -g edge -m 0750 "$home"
   # The service owns this folder, so root creates nothing in it: a link could redirect it.
   as_edge mkdir -p -m 0750 "$home/broker"
-  if [[ -d $data && -n $disaster ]]; then chown edge:edge "$data"; fi
+  if [[ -d $data && -n $disaster ]]; then chown edge:edge "$data" && chmod 0750 "$data"; fi
 }
 
 # The first release is built before the user and the settings exist: a failed build leaves nothing behind. A broken
 # release, as after a Debian upgrade to another Python, is replaced in the same way.
 build_program() {
+  if [[ $checkout -ef $program/venv ]]; then # the program of this box repairs the rest, and is not installed once more
+    "$program/venv/bin/edge" --version >/dev/null 2>&1 ||
+      fail "the program of this box does not start, and nothing was changed: run install.sh of the bundle or checkout it came from"
+    first=$(realpath "$program/venv")
+    return
+  fi
   if [[ -f $data/edge.db && -f $units/edge.service ]] && "$program/venv/bin/edge" --version >/dev/null 2>&1; then return; fi
   say "Program"
   echo "installing edge and its libraries, about a minute"
@@ -383,7 +419,8 @@ write_settings() {
     touch "$settings/unfinished" # until HTTPS is set up: repeated after an interruption, with the choices of that run
     choose_name
     url=$(installation public-url "${https_name:-$network_name.local}" "${http_port:-8080}" ${https:+"$https_port"})
-    sed -e "s|@PUBLIC_URL@|$url|" -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
+    if [[ -f $settings/https.conf ]]; then systemctl stop caddy.service; fi # it has the port of the service until serve_https
+    sed -e "s|^data_dir = .*|data_dir = \"$data\"|" -e "s|@PUBLIC_URL@|$url|" -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
       -e "s/@CLIENT_ID@/$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')/" "$here/edge.toml" >"$settings/edge.toml"
   fi
   chown root:edge "$settings"/{edge.toml,mqtt.password,signing.key}

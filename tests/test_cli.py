@@ -95,6 +95,35 @@ def test_the_doctor_says_that_empty_settings_name_no_data(tmp_path: Path, monkey
     assert "put it back from a copy" in done.output
 
 
+@pytest.mark.parametrize(("name", "mode"), [("signing.key", None), ("mqtt.password", None), ("signing.key", 0)])
+def test_the_doctor_names_a_lost_secret_first(
+    edge: Shell, monkeypatch: pytest.MonkeyPatch, name: str, mode: int | None
+) -> None:
+    """Regression: it only said that the service does not run, and to start it."""
+    file = edge._data_dir / name
+    if mode is not None:
+        file.touch()
+        monkeypatch.setattr(doctor_command.os, "access", lambda path, _: path != file)
+    setting = {"signing.key": "signing_key_file", "mqtt.password": "mqtt.password_file"}[name]
+    code, text = edge("--set", f"{setting}={file}", "doctor")
+    assert code == 2
+    assert text.startswith(f"PROBLEM settings         {file} cannot be read\n")
+    remedy = f"chown root:edge {file}" if mode is not None else "sudo /opt/edge/venv/systemd/install.sh makes a new one"
+    assert remedy in text.splitlines()[1]
+
+
+def test_a_lost_database_is_restored_and_not_begun_anew(edge: Shell) -> None:
+    """Regression: the remedy was to make an empty site, although the backups were there."""
+    edge.ok("backup")
+    backup = next((edge._data_dir / "backups").glob("*.gz"))
+    for file in edge._data_dir.glob("edge.db*"):
+        file.unlink()
+    code, text = edge("doctor")
+    assert code == 2
+    assert f"sudo systemctl stop edge; sudo edge restore --yes {backup}; sudo systemctl start edge" in text
+    assert "edge init" not in text
+
+
 def test_the_doctor_names_a_folder_that_belongs_to_somebody_else(edge: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Regression: it ended with one line and without a remedy."""
 

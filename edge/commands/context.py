@@ -19,6 +19,7 @@ from edge.config.settings import Config, Value
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, open_database
 from edge.errors import Invalid, NotFound, SetupError
+from edge.operations.backup import newest_backup
 from edge.operations.doctor.machine import Machine, missing_disk
 from edge.outbound import Network
 from edge.people import organizations, passwords, people
@@ -78,9 +79,12 @@ def require_database(setup: Setup) -> None:
     """Raise SetupError if there is no database, with the disk that is not mounted if there is one."""
     if not (setup.config.data_dir / FILE_NAME).exists():
         require_disk(setup)
+        way = "for a new site: edge init --org NAME --email ADMIN"
+        if newest := newest_backup(setup.config.backup_folder):
+            file = "" if setup.config.backup_continuous_dir else newest.path
+            way = f"else: sudo systemctl stop edge; sudo edge restore --yes {file}; sudo systemctl start edge"
         raise SetupError(
-            f"There is no database in {setup.config.data_dir}. If it is on another disk, set data_dir; for a new site: "
-            "edge init --org NAME --email ADMIN"
+            f"There is no database in {setup.config.data_dir}. If it is on another disk, set data_dir; {way}"
         )
 
 

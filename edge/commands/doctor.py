@@ -22,7 +22,7 @@ from edge.operations.doctor import doctor as examination
 from edge.operations.doctor import findings as last_findings
 from edge.operations.doctor import https
 from edge.operations.doctor.box import permissions
-from edge.operations.doctor.findings import Level, Subject, problem
+from edge.operations.doctor.findings import INSTALLER, Level, Subject, problem
 from edge.operations.doctor.machine import Machine
 from edge.operations.support_bundle import write_bundle
 from edge.readers import broker_files, broker_state
@@ -32,6 +32,10 @@ from edge.upstream import bridges
 from edge.validation.topics import DOCTOR_TOPIC
 
 BROKER_TOPICS = ("$SYS/broker/version", broker_state.DROPPED, *broker_state.MEMORY)
+_LOST_SECRET = (
+    f"put it back from a disaster file. Without one, {INSTALLER} makes a new one; after a new signing key, tokens, "
+    "badges and authenticator apps must be set up again"
+)
 _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM"}
 
 
@@ -75,10 +79,15 @@ def _cause(setup: Setup, subject: Subject) -> examination.Examined | None:
     if setup.fault:
         return examination.Examined("settings", problem(setup.fault, _remedy_of_settings(subject.machine.settings)))
     if subject.machine.is_site and not setup.config.data_dir.is_absolute():
-        text = f"{subject.machine.settings} does not say where the data is: data_dir is missing"
-        return examination.Examined(
-            "settings", problem(text, "put it back from a copy, or delete it and run install.sh")
-        )
+        file = subject.machine.settings
+        text = f"{file} does not say where the data is: data_dir is missing"
+        advice = f"put it back from a copy, or: sudo rm {file}; {INSTALLER}"
+        return examination.Examined("settings", problem(text, advice))
+    for secret in (setup.config.signing_key_file, setup.config.mqtt_password_file):
+        if secret and not os.access(secret, os.R_OK):
+            return examination.Examined(
+                "settings", problem(f"{secret} cannot be read", _remedy_of(secret, _LOST_SECRET))
+            )
     advice = f"then, if it is not enough: ls -la {subject.data_dir}; journalctl -u edge -n 20"
     finding = None
     try:
@@ -106,17 +115,18 @@ def _possible(setup: Setup) -> Collection[str]:
 
 
 def _remedy_of_settings(file: Path) -> str:
-    if not file.exists():
+    if os.access(file, os.R_OK):
         return (
-            f"put {file} back from a copy; without one, systemd/install.sh writes one with the usual ports. If the "
-            "data is on another disk, copy systemd/edge.toml of the release there first, and set data_dir in it"
+            f"correct what it says in {file}, or put back a copy; edge config shows what else is wrong; "
+            "then: sudo systemctl restart edge"
         )
-    if not os.access(file, os.R_OK):
-        return f"sudo chown root:edge {file}; sudo chmod 640 {file}; sudo systemctl restart edge"
-    return (
-        f"correct what it says in {file}, or put back a copy; edge config shows what else is wrong; "
-        "then: sudo systemctl restart edge"
-    )
+    return _remedy_of(file, f"put it back from a copy. Without one, mount the disk of the data, then: {INSTALLER}")
+
+
+def _remedy_of(unreadable: Path, lost: str) -> str:
+    if not unreadable.exists():
+        return lost
+    return f"sudo chown root:edge {unreadable}; sudo chmod 640 {unreadable}; sudo systemctl restart edge"
 
 
 def _publish(config: Config, findings: str, certificate_ends_at: int | None) -> None:

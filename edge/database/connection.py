@@ -322,7 +322,7 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_CANTOPEN: N_("The database file cannot be opened; check that its disk is mounted and readable"),
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_DAMAGE = N_("The database is damaged (%(cause)s); stop the service and restore a backup: edge restore FILE")
+_DAMAGE = N_("The database is damaged (%(cause)s): systemctl stop edge; edge repair; systemctl start edge")
 _PRIMARY = 0xFF  # the lowest byte of an extended code is the primary code
 
 

@@ -79,7 +79,7 @@ def _read_key(file: Path) -> bytes:
         key = file.read_bytes().strip()
     except OSError as error:
         raise SetupError(
-            f"signing_key_file: {file}, which signs tokens, cannot be read ({error}). Run systemd/install.sh."
+            f"signing_key_file: {file}, which signs tokens, cannot be read ({error}): sudo edge doctor"
         ) from error
     if len(key) < _KEY_LENGTH:
         raise SetupError(f"{file} holds no key of {_KEY_LENGTH} characters or more. Delete it and create a new one.")

@@ -296,7 +296,7 @@ def _copy_to_second(path: Path, second: SecondFolder, rotation: Rotation) -> str
     unfinished = second.folder / f"{name}.tmp"
     try:
         if not second.folder.is_dir():
-            raise FileNotFoundError(f"{second.folder} does not exist; check that the disk is plugged in and mounted")
+            raise FileNotFoundError(f"{second.folder} does not exist; plugged in and mounted? See edge doctor")
         if second.recipient:
             from edge.operations import encryption  # only here: its library stays in memory
 

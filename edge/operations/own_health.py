@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from edge import __version__, clock
@@ -20,23 +21,15 @@ def read(data_dir: Path, backup_dir: Path, organization_id: int) -> SiteHealth:
         {check: level for check, level in kept.levels.items() if level},
         kept.at // clock.SECOND if kept.at else None,
         kept.certificate_ends_at,
-        _newest_backup(backup_dir),
-        _free_megabytes(data_dir),
+        _known(lambda: (newest := newest_backup(backup_dir)) and int(newest.made_at.timestamp())),
+        _known(lambda: _rounded(shutil.disk_usage(data_dir).free >> 20)),
         _rounded(status.reads_per_minute(organization_id)),
     )
 
 
-def _newest_backup(folder: Path) -> int | None:
+def _known(read: Callable[[], int | None]) -> int | None:
     try:
-        newest = newest_backup(folder)
-    except OSError:
-        return None
-    return int(newest.made_at.timestamp()) if newest else None
-
-
-def _free_megabytes(folder: Path) -> int | None:
-    try:
-        return _rounded(shutil.disk_usage(folder).free >> 20)
+        return read()
     except OSError:
         return None
 

@@ -144,7 +144,7 @@ def test_a_file_with_another_header_is_damaged(store: Path) -> None:
     close_database()
     file = store / FILE_NAME
     file.write_bytes(b"\x5a" * 100 + file.read_bytes()[100:])
-    with pytest.raises(Damaged, match=r"damaged.*restore"):
+    with pytest.raises(Damaged, match=r"damaged.*edge repair"):
         list_organizations()
     with pytest.raises(Damaged):
         add_organization(shell(), "Beta")

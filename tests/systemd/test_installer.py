@@ -104,7 +104,7 @@ def test_an_interrupted_installation_keeps_the_choice_of_https_for_the_next_run(
     said = run(
         "",
         "install() { :; }; chown() { :; }; choose_name() { :; }; installation() { echo https://hall7.local; };"
-        f" settings={tmp_path} here={SYSTEMD} https=yes https_port=443"
+        f" settings={tmp_path} data=/var/lib/edge here={SYSTEMD} https=yes https_port=443"
         f" https_name= network_name=hall7 http_port= mqtt_port= publisher=; {function[0]}; write_settings; echo $https",
     )
     assert said.strip() == https
@@ -149,7 +149,7 @@ def test_mosquitto_settings_of_edge_do_not_block_an_upgrade(tmp_path: Path) -> N
     assert "mine.conf: listener 1884" in run("", check)
 
 
-DATA = f"checkout={SYSTEMD.parent} here={SYSTEMD} home=/var/lib/edge data=/var/lib/edge disaster=; "
+DATA = f"checkout={SYSTEMD.parent} here={SYSTEMD} home=/var/lib/edge data=/var/lib/edge disaster= disks=; "
 
 
 @pytest.mark.parametrize(
@@ -207,6 +207,69 @@ def test_no_empty_site_is_started_where_one_was(tmp_path: Path, files: list[str]
     folders = f"settings={tmp_path} data={tmp_path} home={tmp_path} program={tmp_path}"
     said = run("require_data", f"{DATA} {folders}; require_data; echo went on")
     assert ("othing was changed" in said, "went on" in said) == (is_refused, not is_refused)
+
+
+def test_settings_that_were_lost_are_written_again_for_the_only_database(tmp_path: Path) -> None:
+    """Regression: the site stayed down, because the remedy of the doctor left a port of Caddy and no data_dir."""
+    for name in ("settings/signing.key", "disk/edge/edge.db", "mosquitto/conf.d/edge.conf"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("# Broker\nlistener 1884\n")
+    (tmp_path / "settings/https.conf").write_text(
+        "PORT=8443\nREDIRECT_PORT=81\nMQTT_PORT=8884\nNAMES=\nPLAIN_PORT=90\n"
+    )
+    stubs = "install() { :; }; chown() { :; }; choose_name() { network_name=hall7; };"
+    stubs += " installation() { echo $*; }; systemctl() { echo $*; };"
+    begin = (
+        f"{DATA} {stubs} settings={tmp_path}/settings home={tmp_path}/none program={tmp_path}/none "
+        f"disks=({tmp_path}/disk) mosquitto={tmp_path}/mosquitto https=yes publisher=; read_answers ''; require_data; "
+    )
+    functions = "require_data read_answers recall_choices write_settings"
+    said = run(functions, f"{begin} recall_choices; echo $https_port $redirect_port $mqtts_port; write_settings")
+    assert f"written again for the database in {tmp_path}/disk/edge" in said
+    assert "8443 81 8884\nstop caddy.service" in said
+    written = (tmp_path / "settings/edge.toml").read_text()
+    assert f'data_dir = "{tmp_path}/disk/edge"' in written
+    assert 'listen = "0.0.0.0:90"' in written
+    assert "127.0.0.1:1884" in written
+    assert 'public_url = "public-url hall7.local 90 8443"' in written
+    (tmp_path / "settings/edge.toml").unlink()
+    (tmp_path / "disk/copy").mkdir()
+    (tmp_path / "disk/copy/edge.db").touch()
+    said = run(functions, f"rm -f {tmp_path}/settings/unfinished; {begin} echo went on")
+    assert "2 databases" in said
+    assert "went on" not in said
+
+
+def test_a_box_that_was_without_https_stays_without_it(tmp_path: Path) -> None:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/edge.conf").write_text("listener 1883\n")
+    begin = f"{DATA} settings={tmp_path} mosquitto={tmp_path} https=yes mqtt_port=; "
+    assert run("recall_choices", f"{begin} recall_choices; echo /$https/$mqtt_port") == "//1883\n"
+
+
+def test_the_program_of_the_box_is_used_and_not_installed_once_more(tmp_path: Path) -> None:
+    """Regression: the copy began with the Python of the original, which the next upgrade removed."""
+    release = tmp_path / "releases/1"
+    (release / "bin").mkdir(parents=True)
+    (release / "bin/edge").write_text("#!/bin/sh\n")
+    (tmp_path / "venv").symlink_to(release)
+    begin = f"{DATA} checkout={tmp_path}/venv program={tmp_path} units={tmp_path}; build_program; echo $first"
+    assert "does not start, and nothing was changed" in run("build_program", begin)
+    (release / "bin/edge").chmod(0o755)
+    assert run("build_program", begin) == f"{release}\n"
+
+
+@pytest.mark.parametrize(("free", "note"), [("1200", "about 900 MB after the installation"), ("1300", "")])
+def test_a_small_disk_is_named_before_the_installation(tmp_path: Path, free: str, note: str) -> None:
+    """Regression: the service deleted history at once, and only the manual said from which size on."""
+    text = (SYSTEMD / "check-machine").read_text()
+    parts = re.findall(r"^[a-z_]+_mb=\d+|^(?:check_disk|ok|note|stop)\(\).*?(?:; }$|^})", text, re.M | re.S)
+    begin = f"df() {{ echo Avail; echo {free}; }}; settings={tmp_path}; stops=0; "
+    said = run("", begin + "\n".join(parts) + "\ncheck_disk")
+    assert note in said
+    assert said.startswith("NOTE" if note else "ok")
+    (tmp_path / "edge.toml").touch()
+    assert run("", begin + "\n".join(parts) + "\ncheck_disk") == f"ok    {free} MB of disk are free\n"
 
 
 def test_answers_that_an_installed_box_does_not_use_are_named(tmp_path: Path) -> None:

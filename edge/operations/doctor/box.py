@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import shutil
-import socket
-import ssl
 import statistics
 import time
 import urllib.error
@@ -22,7 +20,7 @@ from edge import __version__, clock
 from edge.database.connection import FILE_NAME
 from edge.operations.counted_time import CountedTime
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
-from edge.operations.doctor.https import ask_as
+from edge.operations.doctor.https import ask_as, is_listening, trusting
 from edge.operations.files import is_held
 from edge.operations.own_address import local_address, own_address
 from edge.operations.root.places import made_at
@@ -76,7 +74,12 @@ def disk(subject: Subject) -> Finding:
             f'du -xh "$(findmnt -no TARGET -T {subject.data_dir})" | sort -h',
         )
     if free < 2 * (subject.config.retention_low_disk_mb << 20):
-        return warning(text, f"free disk space before it is less than {subject.config.retention_low_disk_mb} MB")
+        low = subject.config.retention_low_disk_mb
+        return warning(
+            text,
+            f"below {low} MB the oldest history is deleted: free space, or use a larger disk (in the "
+            "manual: Installation, Another disk)",
+        )
     return ok(text)
 
 
@@ -213,7 +216,7 @@ def pages(subject: Subject) -> Finding:
     try:
         answer = _ask(subject, "/readyz")
     except (OSError, ValueError, HTTPException) as error:
-        if not is_held(subject.data_dir) and _is_taken(listen):
+        if not is_held(subject.data_dir) and is_listening(int(listen.rpartition(":")[2])):
             return problem(f"{listen} is used by another program", "ss -ltnp shows it; set http.listen")
         return problem(f"no response on {listen}: {error}", "systemctl status edge")
     failing = [check for check in answer.get("checks", []) if not check["ok"]]
@@ -283,19 +286,5 @@ def _ask(subject: Subject, path: str) -> dict[str, Any]:
 
 def _open(url: str, subject: Subject) -> Any:
     """Open a URL, trusting the system's certificates and the authority of this box."""
-    trusted = ssl.create_default_context()
-    if subject.config.http_authority_file is not None and subject.config.http_authority_file.is_file():
-        trusted.load_verify_locations(subject.config.http_authority_file)
     request = urllib.request.Request(url, headers={"User-Agent": "edge-doctor"})  # noqa: S310  http or https
-    return urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=trusted)  # noqa: S310  our own address
-
-
-def _is_taken(listen: str) -> bool:
-    host, _, port = listen.rpartition(":")
-    with socket.socket() as attempt:
-        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections hold a port for a minute
-        try:
-            attempt.bind((host, int(port)))
-        except OSError:
-            return True
-    return False
+    return urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=trusting(subject))  # noqa: S310  our own address

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from edge import clock
 from edge.audit import quotas, trail
@@ -12,7 +14,8 @@ from edge.errors import EdgeError
 from edge.operations import audit_export, continuous_backup, stats
 from edge.operations import restore_drill as drill
 from edge.operations.backup import check_backup, list_backups, newest_backup
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.operations.doctor.findings import Finding, Subject, listing, ok, problem, warning
+from edge.operations.doctor.machine import missing_disk
 from edge.operations.health import persisted_warnings
 from edge.people.organizations import list_organizations
 from edge.tracking.deletion import last_dropped
@@ -84,12 +87,9 @@ def record_limits(subject: Subject) -> Finding:
         for kind, limit in subject.config.record_limits.items()
         if (count := quotas.count_of(organization.id, kind)) >= limit * NEAR
     ]
-    if near:
-        return warning(
-            f"{some(near)}; more are refused at the limit",
-            "delete what is no longer used, or raise limits.assets or limits.locations",
-        )
-    return ok("no organization is close to its maximum number of records")
+    advice = "delete what is no longer used, or raise limits.assets or limits.locations"
+    fine = "no organization is close to its maximum number of records"
+    return listing(near, "more are refused at the limit", advice, fine)
 
 
 def administrators(_: Subject) -> Finding:
@@ -144,17 +144,28 @@ def backup_second(subject: Subject) -> Finding:
         return warning(
             "backups exist only on this disk", "set backup.second_dir to a folder on a USB drive or another disk"
         )
-    if not folder.is_dir():
-        return problem(f"{folder} is not there", "plug in the disk and mount it")
+    if remedy := _remedy_of_folder(folder):
+        return problem(f"{folder} {'cannot be written' if folder.is_dir() else 'is not there'}", remedy)
     if folder.stat().st_dev == subject.data_dir.stat().st_dev:
         return warning(f"{folder} is on the same disk as the database", "check that the USB drive is mounted")
     first, second = list_backups(subject.config.backup_folder), list_backups(folder)
     if first and (not second or second[0].made_at < first[0].made_at):
         return problem(
             f"{folder} lacks the newest backup",
-            "edge backup shows the reason; check whether it is full or read-only",
+            f"sudo edge backup makes one there, or shows the reason; df -h {folder}",
         )
     return ok(f"{len(second)} backups in {folder}")
+
+
+def _remedy_of_folder(folder: Path) -> str:
+    """Return how the service can write to a folder on another disk, or an empty string if it can."""
+    if os.access(folder, os.W_OK | os.X_OK):
+        return ""
+    if disk := missing_disk(folder):
+        return f"sudo mount {disk}"
+    if folder.is_dir() and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f'sudo mount -o remount,rw "$(findmnt -no TARGET -T {folder})"; if that fails: dmesg | tail'
+    return f"plug in its disk and mount it. If it is mounted: sudo install -d -o edge -g edge -m 750 {folder}"
 
 
 def backup_continuous(subject: Subject) -> Finding:
@@ -163,7 +174,7 @@ def backup_continuous(subject: Subject) -> Finding:
         return ok("none: scans since the newest backup exist only on this disk")
     fault = continuous_backup.drive_fault(folder, subject.data_dir)
     if fault:
-        return problem(fault, "nothing is copied until then; the service keeps running and the copy resumes by itself")
+        return problem(fault, _remedy_of_folder(folder) or "the copy resumes by itself when the cause is gone")
     taken, copied = continuous_backup.position(subject.data_dir, next(iter(continuous_backup.folders(folder)), folder))
     if not copied:
         return problem(f"{folder} is still empty", "journalctl -u edge shows the reason one minute after the start")
@@ -198,7 +209,5 @@ def history(_: Subject) -> Finding:
 def warnings(subject: Subject) -> Finding:
     check = persisted_warnings(subject.data_dir)
     return (
-        ok("no reports")
-        if check.ok
-        else warning(check.detail, "follow the reports; delete each file in the data directory once it is read")
+        ok("no reports") if check.ok else warning(check.detail, "follow the reports; delete each file once it is read")
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from edge.errors import EdgeError, SetupError
 from edge.operations.doctor.checks import CHECKS as KNOWN
-from edge.operations.doctor.findings import Finding, Level, Subject, ok, problem, some
+from edge.operations.doctor.findings import LEVELS, Finding, Subject, ok, problem, some
 
 _FUNCTIONS = {name: known.function.split(".") for name, known in KNOWN.items() if known.function}
 CHECKS: dict[str, Callable[[Subject], Finding]] = {
@@ -57,12 +57,11 @@ def examine(
 
 def exit_code(examined: list[Examined]) -> int:
     """Return the exit code for monitoring: 0 ok, 1 warning, 2 problem."""
-    levels = [Level.OK, Level.WARNING, Level.PROBLEM]
-    return max((levels.index(item.finding.level) for item in examined), default=0)
+    return max((LEVELS[item.finding.level] for item in examined), default=0)
 
 
 def as_json(examined: list[Examined]) -> str:
-    worst = [Level.OK, Level.WARNING, Level.PROBLEM][exit_code(examined)]
+    worst = list(LEVELS)[exit_code(examined)]
     checks = [{"id": item.name, **item.finding._asdict()} for item in examined]
     return json.dumps({"status": worst, "checks": checks}, indent=2, ensure_ascii=False)
 

@@ -20,6 +20,8 @@ from edge.config.settings import Config
 from edge.operations.doctor.machine import NO_SITE, Machine
 from edge.operations.files import replace_text
 
+INSTALLER = "sudo /opt/edge/venv/systemd/install.sh"  # on each box; it repairs and keeps the site
+
 
 class Level(StrEnum):
     OK = "ok"

@@ -54,7 +54,7 @@ def https(subject: Subject) -> Finding:
             "systemctl status edge caddy; if another program listens there: ss -ltnp",
         )
     redirect = subject.machine.caddy_port("http")
-    if redirect and not _is_listening(redirect):
+    if redirect and not is_listening(redirect):
         return warning(
             f"nothing listens on port {redirect}, used to download the authority's certificate",
             "systemctl restart caddy; journalctl -u caddy -n 20",
@@ -170,20 +170,25 @@ def _health(connection: socket.socket, name: str) -> tuple[HTTPResponse, bytes]:
     return answer, answer.read(4096)
 
 
-@contextmanager
-def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLSocket]:
-    """Connect to this box, trusting the system's authorities and its own, for this name only. Raises OSError."""
+def trusting(subject: Subject) -> ssl.SSLContext:
+    """Return a context that trusts the system's authorities and that of this box."""
     context = ssl.create_default_context()
     if subject.config.http_authority_file is not None and subject.config.http_authority_file.is_file():
         context.load_verify_locations(subject.config.http_authority_file)
+    return context
+
+
+@contextmanager
+def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLSocket]:
+    """Connect to this box, trusting the system's authorities and its own, for this name only. Raises OSError."""
     with (
         socket.create_connection((_HERE, port), timeout=_SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=name) as connection,
+        trusting(subject).wrap_socket(plain, server_hostname=name) as connection,
     ):
         yield connection
 
 
-def _is_listening(port: int) -> bool:
+def is_listening(port: int) -> bool:
     try:
         socket.create_connection((_HERE, port), timeout=_SECONDS).close()
     except OSError:

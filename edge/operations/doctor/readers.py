@@ -6,7 +6,7 @@ from edge import clock
 from edge.errors import EdgeError
 from edge.formats.registry import proposed_filter, recognize
 from edge.operations import stats
-from edge.operations.doctor.findings import Finding, Subject, listing, ok, problem, some, warning
+from edge.operations.doctor.findings import INSTALLER, Finding, Level, Subject, listing, ok, problem, some, warning
 from edge.readers import broker_state, ignored_messages, ledger, mapped_fields
 from edge.readers.broker_accounts import count_settled, list_accounts
 from edge.readers.broker_files import shares_of
@@ -25,11 +25,13 @@ MANY_RETAINED = 10_000
 def broker(subject: Subject) -> Finding:
     if subject.config.mqtt_broker == "embedded":
         return warning(
-            "the embedded broker keeps no messages across a restart", "use mosquitto for production: systemd/install.sh"
+            "the embedded broker keeps no messages across a restart", f"use mosquitto for production: {INSTALLER}"
         )
     try:
         answer = subject.ask_broker()
     except EdgeError as error:
+        if (accounts := broker_accounts(subject)).level is Level.PROBLEM:  # mosquitto does not start without them
+            return accounts
         return problem(str(error), "systemctl restart mosquitto; if it stops again: journalctl -u mosquitto -n 20")
     return ok(f"{subject.config.mqtt_broker} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
 
@@ -71,9 +73,7 @@ def broker_limits(subject: Subject) -> Finding:
     missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
     if missing or 0 < queue < LEAST_QUEUE:
         wrong = ", ".join([*(f"{name} is off" for name in missing), f"it can queue {queue} messages"])
-        return problem(
-            f"mosquitto would drop reads: {wrong}", "run systemd/install.sh again to rewrite conf.d/edge.conf"
-        )
+        return problem(f"mosquitto would drop reads: {wrong}", f"{INSTALLER} rewrites conf.d/edge.conf")
     if not queue:
         return ok("mosquitto queues as many messages as fit in memory")
     busiest = max(stats.messages_by_session(clock.now() - clock.DAY).values(), default=0)
@@ -143,14 +143,14 @@ def readers_seen(_: Subject) -> Finding:
     since = clock.now() - SILENT
     offline = [row.name for row in rows if row.is_offline]
     unheard = [row for row in rows if (row.last_received_at or 0) < since and not row.is_offline]
-    new = [row.name for row in unheard if row.last_received_at is None]
-    silent = [row.name for row in unheard if row.last_received_at is not None]
-    troubles = [f"silent for a day: {some(silent)}"] if silent else []
-    troubles += [f"no message since they were set up: {some(new)}"] if new else []
-    troubles += [f"reported offline: {some(offline)}"] if offline else []
-    if troubles:
+    names = {
+        "silent for a day": [row.name for row in unheard if row.last_received_at is not None],
+        "no message since they were set up": [row.name for row in unheard if row.last_received_at is None],
+        "reported offline": offline,
+    }
+    if any(names.values()):
         return warning(
-            "; ".join(troubles),
+            "; ".join(f"{trouble}: {some(names[trouble])}" for trouble in names if names[trouble]),
             "edge reader show NAME; the reader's MQTT settings, above all the topic; power and network",
         )
     return ok(f"{len(rows)} readers, all active within one day")

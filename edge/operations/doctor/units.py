@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edge.errors import Unavailable
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.operations.doctor.findings import INSTALLER, Finding, Subject, ok, problem, some, warning
 from edge.operations.doctor.https import https_port
 from edge.operations.doctor.machine import Machine
 
@@ -20,7 +20,7 @@ _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,Result,NRestarts,ControlGr
 _JOBS = ("edge-backup", "edge-drill", "edge-doctor", "edge-accounts", "edge-upgrade")
 _WAITING = ("edge-backup.timer", "edge-drill.timer", "edge-doctor.timer", "edge-accounts.path")
 
-_NOT_INSTALLED = "is not installed: its package was removed"
+_MISSING, _NOT_INSTALLED = "is missing", "is not installed: its package was removed"
 
 Unit = dict[str, str]
 
@@ -28,7 +28,7 @@ Unit = dict[str, str]
 def units(subject: Subject) -> Finding:
     """Check every service, timer and job of the site."""
     try:
-        shown = _shown(subject, [*_running(subject), *_waiting(subject), *_jobs(subject)])
+        shown = _shown(subject, [*_running(subject), *_WAITING, *_jobs(subject)])
     except Unavailable as error:
         return problem(f"systemd does not respond: {error}", "systemctl --failed")
     faults = dict(_faults(subject, shown))
@@ -43,6 +43,8 @@ def _remedy(name: str, fault: str) -> str:
             f"journalctl -u {name} -n 20 says when and why, and whether a release was rolled back; "
             f"then: systemctl reset-failed {name}"
         )
+    if fault == _MISSING:
+        return INSTALLER
     if fault == _NOT_INSTALLED:
         package = name.partition(".")[0]
         return f"apt-get install {package}; systemctl unmask {name}; systemctl enable --now {name}"
@@ -174,15 +176,9 @@ def _running(subject: Subject) -> Iterator[str]:
     if (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
         yield "mosquitto.service"
     if https_port(subject):
-        yield "caddy.service"
+        yield from ("caddy.service", "edge-https.timer")
     if (subject.machine.avahi / "services" / "edge.service").is_file():
         yield "avahi-daemon.service"
-
-
-def _waiting(subject: Subject) -> Iterator[str]:
-    yield from _WAITING
-    if https_port(subject):
-        yield "edge-https.timer"
 
 
 def _jobs(subject: Subject) -> Iterator[str]:
@@ -200,7 +196,7 @@ def _faults(subject: Subject, shown: dict[str, Unit]) -> Iterator[tuple[str, str
         elif unit.get("LoadState") == "not-found" and not name.startswith("edge"):
             yield name, _NOT_INSTALLED
         elif unit.get("LoadState") != "loaded":
-            yield name, "is missing; run systemd/install.sh again"
+            yield name, _MISSING
         elif unit.get("ActiveState") == "failed" or (name in jobs and unit.get("Result") not in ("success", None)):
             yield name, f"has failed ({unit.get('Result')})"
         elif name in jobs:

@@ -5,13 +5,8 @@ Modules of `edge.upstream` are imported in functions, since a box without an ups
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from edge.operations.doctor.findings import Finding, Subject, ok, some, warning
 from edge.sync.store import change_feed
-
-if TYPE_CHECKING:
-    from edge.upstream.bridges import Bridge
 
 
 def upstream_equal(_: Subject) -> Finding:
@@ -45,27 +40,19 @@ def bridge_connected(subject: Subject) -> Finding:
         return ok("no other broker gets the messages of readers")
     values = subject.ask_broker()
     for row in rows:
-        finding = _bridge(row, values.get(row.state_topic))
-        if finding:
-            return finding
+        state = values.get(row.state_topic)
+        if state is None:
+            return warning(
+                f"the broker does not know the bridge to {row.url}",
+                "install its configuration with the two commands that edge upstream bridge printed",
+            )
+        if state != "1":
+            return warning(
+                f"the bridge to {row.url} is not connected; messages wait at this broker",
+                "see /var/log/mosquitto/mosquitto.log for the cause, then run edge upstream bridge again",
+            )
+        if missing := bridges.missing_topics(row):
+            return warning(
+                f"not bridged to {row.url}: {some(missing)}", "edge upstream bridge again, with the same options"
+            )
     return ok(f"connected to {some([row.url for row in rows])}")
-
-
-def _bridge(row: Bridge, state: str | None) -> Finding | None:
-    if state is None:
-        return warning(
-            f"the broker does not know the bridge to {row.url}",
-            "install its configuration with the two commands that edge upstream bridge printed",
-        )
-    if state != "1":
-        return warning(
-            f"the bridge to {row.url} is not connected; messages wait at this broker",
-            "see /var/log/mosquitto/mosquitto.log for the cause, then run edge upstream bridge again",
-        )
-    from edge.upstream import bridges
-
-    if missing := bridges.missing_topics(row):
-        return warning(
-            f"not bridged to {row.url}: {some(missing)}", "edge upstream bridge again, with the same options"
-        )
-    return None

@@ -21,6 +21,8 @@ _PYTHON = 'import sys; print("python%d.%d" % sys.version_info[:2])'
 
 def build(checkout: Path) -> Path:
     """Return the folder of the new release, which nothing uses yet."""
+    if checkout.parent == RELEASES:  # its programs start with the Python of that folder
+        fail(f"{checkout} is installed already, and nothing was changed: give the checkout or bundle it came from")
     is_package = (checkout / "pyvenv.cfg").is_file()
     if not is_package and not (checkout / "pyproject.toml").is_file():
         fail(f"{checkout} is not a checkout of edge: pyproject.toml is missing")

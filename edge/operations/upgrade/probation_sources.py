@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPException
 
+from edge.errors import Unavailable
 from edge.operations import stats
+from edge.operations.doctor.machine import run
 from edge.operations.upgrade.probation import Observation, Tally
 
 _PATHS = ("/healthz", "/sign-in", "/api/openapi.json")
@@ -74,9 +75,8 @@ def is_stopped(unit: Mapping[str, str]) -> bool:
 
 def unit_state() -> dict[str, str]:
     """Ask systemd about the service. Returns an empty dict without systemd."""
-    command = ["systemctl", "show", "edge.service", f"--property={_PROPERTIES}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603  a command of ours
-    except (OSError, subprocess.TimeoutExpired):
+        shown = run(["systemctl", "show", "edge.service", f"--property={_PROPERTIES}"])
+    except Unavailable:
         return {}
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)

@@ -20,7 +20,7 @@ from edge.database.connection import execute, writing
 from edge.errors import SetupError, Unavailable
 from edge.operations import stats
 from edge.operations.backup import Rotation, list_backups, make_backup
-from edge.operations.doctor import box, doctor
+from edge.operations.doctor import box, data, doctor, machine
 from edge.operations.doctor.findings import Level, Subject, ok, problem
 from edge.operations.doctor.machine import NO_SITE
 from edge.operations.files import hold
@@ -327,8 +327,40 @@ def test_a_second_disk_that_is_none(subject: Subject) -> None:
     second = subject.data_dir / "second"
     subject = with_settings(subject, backup_second_dir=second)
     assert finding_of(subject, "backup-second")[0] is Level.PROBLEM
+    making = f"sudo install -d -o edge -g edge -m 750 {second}"
+    assert making in doctor.CHECKS["backup-second"](subject).advice
+    continuous = with_settings(subject, backup_continuous_dir=second)
+    assert making in doctor.CHECKS["backup-continuous"](continuous).advice
     second.mkdir()
     assert "same disk" in finding_of(subject, "backup-second")[1]
+
+
+def test_a_second_disk_that_is_not_mounted_or_not_of_the_service(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Regression: the doctor asked to mount a mounted disk, or to look whether it is full."""
+    second = tmp_path / "usb/edge"
+    subject = with_settings(subject, backup_second_dir=second)
+    (tmp_path / "fstab").write_text(f"/dev/sdb1 {tmp_path}/usb ext4 nofail 0 2\n")
+    monkeypatch.setattr(machine, "FSTAB", tmp_path / "fstab")
+    assert doctor.CHECKS["backup-second"](subject).advice == f"sudo mount {tmp_path}/usb"
+    (tmp_path / "fstab").unlink()
+    second.mkdir(parents=True)
+    monkeypatch.setattr(data.os, "access", lambda path, _: path != second)
+    found = doctor.CHECKS["backup-second"](subject)
+    assert found.text == f"{second} cannot be written"
+    assert f"sudo install -d -o edge -g edge -m 750 {second}" in found.advice
+
+
+def test_lost_accounts_are_the_cause_of_a_broker_that_does_not_start(subject: Subject) -> None:
+    def ask() -> dict[str, str]:
+        raise Unavailable("The broker 127.0.0.1 cannot be reached")
+
+    subject = with_settings(subject._replace(ask_broker=ask), mqtt_accounts_dir=subject.data_dir / "broker")
+    assert "cannot be reached" in finding_of(subject, "broker")[1]
+    (subject.machine.mosquitto / "conf.d").mkdir(parents=True)
+    (subject.machine.mosquitto / "conf.d/edge.conf").touch()
+    assert finding_of(subject, "broker") == finding_of(subject, "broker-accounts")
 
 
 def test_history_that_was_dropped_for_want_of_room(subject: Subject) -> None:

@@ -239,6 +239,16 @@ def test_two_releases_of_one_second_have_folders_of_their_own(tmp_path: Path, mo
     assert releases._new_folder() == tmp_path / "20260101T000000Z-2"
 
 
+def test_a_release_of_this_box_is_not_copied_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the programs of the copy began with the Python of the original, which the next upgrade removed."""
+    monkeypatch.setattr(releases, "RELEASES", tmp_path)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/pyvenv.cfg").touch()
+    with pytest.raises(SystemExit, match="is installed already, and nothing was changed"):
+        releases.build(tmp_path / "1")
+    assert [file.name for file in tmp_path.iterdir()] == ["1"]
+
+
 def test_systemd_is_not_reloaded_if_all_units_are_enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it reloads it misses that the service writes accounts of readers: mosquitto kept the old ones."""
     program, calls = tmp_path / "systemctl", tmp_path / "calls"
