@@ -355,11 +355,11 @@ def _events_pace(config: Config) -> EventsPace:
 
 def _notify_systemd(health: Health, stack: ExitStack) -> None:
     notifier = Notifier(os.environ)
+    notifier.ready()
     watchdog = Watchdog(health, notifier)
     watchdog.start_if_needed()
     stack.callback(watchdog.stop)
     stack.callback(notifier.stopping)
-    notifier.ready()
 
 
 def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifies]) -> list[Job]:
