@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 MOST_READS = 5_000
 LEAST_READS = 500  # with fewer, assets with late reads are decided again for nearly each of them
 SLICE = 0.1  # seconds of processor time after which a transaction should end, while a scan of a person waits for it
-LONGEST = 0.2  # the same while nobody waits: a scan may come at any time
 MOST_PARSING = 0.25  # seconds of processor time in a transaction: small gzip messages may unpack to much without reads
 SLED_COST = 12  # a new read of a sled is a scan and takes as long as 12 reads of other readers, 400 microseconds
 QUIET = 3 * SECOND // 2  # time without a scan after which the wall clock is used
@@ -179,14 +178,15 @@ class Pipeline:
         if receipts:
             self._receipts.add(receipts)
         batch.count()
-        self._room = self._next_room(opened, time.thread_time() - began, is_awaited)
+        used = time.thread_time() - began
+        # Shorter only while others wait: late reads cost four times as much each in short transactions.
+        self._room = self._shorter(opened, used) if is_awaited else min(MOST_READS, 2 * self._room)
         return len(opened)
 
-    def _next_room(self, opened: Sequence[Opened], used: float, is_awaited: bool) -> int:
-        """Return how many reads the next transaction takes, from the processor time of this one."""
+    def _shorter(self, opened: Sequence[Opened], used: float) -> int:
+        """Return how many reads the next transaction takes, from the processor time for which others waited."""
         reads = sum(_cost(item.line, item.parsed) for item in opened if item.parsed)
-        most = max(LEAST_READS, int(reads * (SLICE if is_awaited else LONGEST) / used))  # late reads may cost much
-        return min(most, self._room if is_awaited else min(MOST_READS, 2 * self._room))
+        return min(self._room, max(LEAST_READS, int(reads * SLICE / used)))
 
     def _record(self, opened: Sequence[Opened]) -> Batch:
         """Match the reads of these messages and write the results."""

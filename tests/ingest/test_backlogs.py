@@ -144,17 +144,6 @@ def test_slow_reads_make_the_transactions_short_for_those_who_wait(
     assert line.handle_some(messages) == 4, "and others make them long again"
 
 
-def test_slow_reads_make_the_transactions_short_before_anybody_waits(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A person's scan waits for one of them at most."""
-    monkeypatch.setattr(pipeline_module, "LEAST_READS", 100)
-    monkeypatch.setattr(pipeline_module, "LONGEST", 1e-9)
-    line, begin = pipeline(), clock.now() - 300 * SECOND
-    messages = [message(csl(*[seen(site.epcs[0], begin + number)] * 100)) for number in range(4)]
-    assert [line.handle_some(messages), line.handle_some(messages)] == [4, 1]
-
-
 @pytest.mark.parametrize(("is_idle", "is_settled"), [(True, True), (False, False)])
 def test_a_silence_is_judged_by_what_is_still_queued(
     site: Site, monkeypatch: pytest.MonkeyPatch, is_idle: bool, is_settled: bool
